@@ -1,0 +1,211 @@
+"""The whole exception tree.
+
+Fields carry the values a caller may need, so nobody has to parse a message.  Every message names the offending value and
+says what to do next.
+"""
+
+from __future__ import annotations
+
+
+class HoldfastError(Exception):
+    """Root of every error that Holdfast raises on purpose."""
+
+
+# --- what the caller sent ---------------------------------------------------------------------------------------------
+
+
+class InvalidInput(HoldfastError, ValueError):
+    """Something passed in cannot be used; nothing was written."""
+
+
+class InvalidOption(InvalidInput):
+    """An option has a value that it cannot have."""
+
+    def __init__(self, option: str, value: object, hint: str) -> None:
+        super().__init__(f"{option}={value!r}: {hint}")
+        self.option = option
+        self.value = value
+
+
+class InvalidPayload(InvalidInput):
+    """An argument or an output cannot be stored as JSON or does not fit its type."""
+
+    def __init__(self, type_name: str, problem: str) -> None:
+        super().__init__(f"{type_name}: {problem}")
+        self.type_name = type_name
+        self.problem = problem
+
+
+class PayloadTooLarge(InvalidPayload):
+    """A payload is larger than the limit of the app."""
+
+    def __init__(self, type_name: str, size: int, limit: int) -> None:
+        super().__init__(
+            type_name,
+            f"the payload is {size:,} bytes, the limit is {limit:,}; store the data elsewhere and pass a reference, "
+            f"or raise App(payload_limit=…)",
+        )
+        self.size = size
+        self.limit = limit
+
+
+class UnknownJobType(InvalidInput):
+    """No job type of that name is registered with the app."""
+
+    def __init__(self, type_name: str, known: tuple[str, ...]) -> None:
+        listing = ", ".join(sorted(known)) or "none"
+        super().__init__(
+            f"job type {type_name!r} is not registered with this app (registered: {listing}); "
+            f"import the module that defines it, or check the spelling"
+        )
+        self.type_name = type_name
+        self.known = known
+
+
+class InvalidJobType(InvalidInput):
+    """A function cannot be registered as a job type."""
+
+
+class DuplicateJobType(InvalidJobType):
+    """Two different functions ask for one name."""
+
+    def __init__(self, type_name: str, first: str, second: str) -> None:
+        super().__init__(
+            f"job type {type_name!r} is defined twice: at {first} and at {second}; give one of them another name="
+        )
+        self.type_name = type_name
+
+
+class InvalidCursor(InvalidInput):
+    """A page cursor is garbage or belongs to another query."""
+
+    def __init__(self, cursor: str) -> None:
+        super().__init__(f"cursor {cursor!r} does not belong to this query; start again without cursor=")
+        self.cursor = cursor
+
+
+# --- the caller's transaction -----------------------------------------------------------------------------------------
+
+
+class TransactionError(HoldfastError):
+    """The object passed as tx= cannot carry the work."""
+
+
+class NoTransaction(TransactionError):
+    """tx= is not inside a transaction, so nothing would tie the job to the caller's data."""
+
+    def __init__(self, kind: str, fix: str) -> None:
+        super().__init__(f"tx= is a {kind} outside a transaction; {fix}")
+        self.kind = kind
+
+
+class WrongConnection(TransactionError):
+    """tx= is of a kind that this client or this database cannot use."""
+
+    def __init__(self, tx: object, why: str) -> None:
+        name = f"{type(tx).__module__}.{type(tx).__qualname__}"
+        super().__init__(f"tx= is a {name}: {why}")
+        self.kind = name
+
+
+class AbortedTransaction(TransactionError):
+    """An earlier statement already failed in the caller's transaction."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the transaction passed as tx= has already failed (an earlier statement raised); roll it back first"
+        )
+
+
+# --- the database -----------------------------------------------------------------------------------------------------
+
+
+class StoreError(HoldfastError):
+    """The database could not do what was asked."""
+
+
+class DatabaseUnavailable(StoreError):
+    """The database cannot be reached, or the connection was lost; trying again may help."""
+
+
+class DatabaseBusy(DatabaseUnavailable):
+    """SQLite: another connection holds the write lock."""
+
+    def __init__(self, waited_seconds: float) -> None:
+        super().__init__(
+            f"the database was locked for {waited_seconds:.1f} s: a write transaction is open; did you mean tx=?"
+        )
+        self.waited_seconds = waited_seconds
+
+
+class SerializationConflict(StoreError):
+    """The transaction lost a race (serialization failure or deadlock); run it again."""
+
+
+class NotMigrated(StoreError):
+    """Holdfast's tables are missing or older than this code needs."""
+
+    def __init__(self, found: int, needed: int) -> None:
+        what = "has no Holdfast tables" if found == 0 else f"has Holdfast schema {found}"
+        super().__init__(
+            f"the database {what}, this code needs schema {needed}; run `holdfast migrate up`, call client.migrate(), "
+            f"or use App(…, auto_migrate=True)"
+        )
+        self.found = found
+        self.needed = needed
+
+
+class SchemaTooNew(StoreError):
+    """A newer release migrated the database and no longer allows this code."""
+
+    def __init__(self, found: int, oldest_code: str, this_code: str) -> None:
+        super().__init__(
+            f"the database has Holdfast schema {found}, which needs holdfast {oldest_code} or newer; this is {this_code}: "
+            f"upgrade the package"
+        )
+        self.found = found
+        self.oldest_code = oldest_code
+
+
+class MissingExtra(HoldfastError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, extra: str, module: str) -> None:
+        super().__init__(f"{module} is not installed; run: pip install 'holdfast[{extra}]'")
+        self.extra = extra
+
+
+# --- looking things up ------------------------------------------------------------------------------------------------
+
+
+class JobNotFound(HoldfastError, LookupError):
+    """No job has that id."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"no job has the id {job_id!r}; it may have been deleted, or live in another database or schema")
+        self.job_id = job_id
+
+
+# --- leases and attempts ----------------------------------------------------------------------------------------------
+
+
+class LeaseLost(HoldfastError):
+    """A write by a lease holder was refused: the job belongs to somebody else now, or is finished."""
+
+    def __init__(self, job_id: str, lease_generation: int, reason: str = "lease_lost") -> None:
+        super().__init__(f"job {job_id}: lease generation {lease_generation} no longer holds it ({reason}); stop working on it")
+        self.job_id = job_id
+        self.lease_generation = lease_generation
+        self.reason = reason
+
+
+class JobTimeout(HoldfastError, TimeoutError):
+    """An attempt ran longer than the timeout of its job."""
+
+    def __init__(self, timeout_seconds: float) -> None:
+        super().__init__(f"the attempt ran longer than its timeout of {timeout_seconds:g} s")
+        self.timeout_seconds = timeout_seconds
+
+
+class WorkerCannotWork(HoldfastError):
+    """A worker met a condition that retrying cannot mend, and stops."""

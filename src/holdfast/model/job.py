@@ -1,0 +1,97 @@
+"""What the database says about jobs, as values."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from holdfast.model.status import Status
+
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+
+
+class JobError(msgspec.Struct, frozen=True):
+    """Why an attempt failed."""
+
+    type: str
+    message: str
+    traceback: str | None = None
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the job table, as it was when it was read."""
+
+    id: str
+    seq: int
+    type_name: str
+    queue: str
+    priority: int
+    chain_id: str
+    chain_type_name: str
+    chain_index: int
+    input: Any
+    output: Any = None
+    status: Status
+    held: bool
+    attempt: int
+    max_attempts: int | None = None
+    crash_count: int
+    created_at: datetime
+    scheduled_at: datetime
+    ready_at: datetime
+    timeout_ms: int | None = None
+    last_attempt_at: datetime | None = None
+    finished_at: datetime | None = None
+    completed_by: str | None = None
+    duration_ms: int | None = None
+    last_attempt_error: JobError | None = None
+    leased_by: str | None = None
+    leased_until: datetime | None = None
+    lease_generation: int
+    tenant: str | None = None
+    headers: dict[str, str] | None = None
+
+
+class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt of a job that did not complete it."""
+
+    attempt: int
+    lease_generation: int
+    worker_id: str | None = None
+    started_at: datetime | None = None
+    ended_at: datetime
+    outcome: str
+    error: JobError | None = None
+
+
+class Outcome(StrEnum):
+    """What an enqueue did."""
+
+    CREATED = "created"
+    KEPT = "kept"
+
+
+class Chain(Generic[R_co]):
+    """What an enqueue returns: the chain's id, and what happened."""
+
+    __slots__ = ("id", "outcome", "queue", "type_name")
+
+    def __init__(self, id: str, type_name: str, queue: str, outcome: Outcome) -> None:  # noqa: A002 - the public name
+        self.id = id
+        self.type_name = type_name
+        self.queue = queue
+        self.outcome = outcome
+
+    def __repr__(self) -> str:
+        return f"<Chain {self.id} {self.type_name} {self.outcome}>"
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """Some results, and where to go on; `next_cursor` is None on the last page."""
+
+    items: list[T]
+    next_cursor: str | None = None

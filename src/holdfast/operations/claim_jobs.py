@@ -1,0 +1,109 @@
+"""Take jobs to run: the claim, its lanes, and the time until there is more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from holdfast.model.clock import milliseconds
+from holdfast.model.payload import to_json
+from holdfast.model.scan_position import Instant, Lane
+from holdfast.operations.statement import Operation, Rows, Statement
+
+
+class ClaimedJob(NamedTuple):
+    """A job under lease, as the claim returned it: times and JSON stay undecoded until somebody looks."""
+
+    id: str
+    seq: int
+    queue: str
+    priority: int
+    ready_at: Instant
+    last_attempt_at: Instant
+    type_name: str
+    input: bytes | str
+    attempt: int
+    lease_generation: int
+    crash_count: int
+    timeout_ms: int | None
+    chain_id: str
+    chain_index: int
+    chain_type_name: str
+    created_at: Instant
+    scheduled_at: Instant
+    max_attempts: int | None
+    last_attempt_error: bytes | str | None
+    tenant: str | None
+    headers: bytes | str | None
+
+
+class FoundLane(NamedTuple):
+    """A (queue, priority) with its first job."""
+
+    queue: str
+    priority: int
+    ready_at: Instant
+    seq: int
+    due_in_ms: int
+    is_suspect: bool
+
+
+def claim_jobs(
+    worker_id: str,
+    lanes: Sequence[Lane],
+    limit: int,
+    lease: timedelta,
+    *,
+    prefetch: bool = False,
+    start: Instant | None = None,
+) -> Operation[list[ClaimedJob]]:
+    """Up to `limit` jobs in claim order.
+
+    `prefetch` marks them as not started; `start` is the `last_attempt_at` of an earlier prefetched batch that may be
+    started once this has committed.
+    """
+    rows = yield Statement(
+        "claim_jobs",
+        {
+            "worker": worker_id,
+            "lanes": to_json(lanes).decode(),
+            "lease_ms": milliseconds(lease),
+            "prefetch": prefetch,
+            "start_at": start,
+        },
+        literals={"limit": limit},
+    )
+    return _in_claim_order(rows)
+
+
+def claim_suspect(worker_id: str, queues: Sequence[str], lease: timedelta) -> Operation[list[ClaimedJob]]:
+    """At most one job whose earlier worker died."""
+    rows = yield Statement(
+        "claim_suspect",
+        {"worker": worker_id, "queues": to_json(list(queues)).decode(), "lease_ms": milliseconds(lease)},
+    )
+    return _in_claim_order(rows)
+
+
+def find_lanes(queues: Sequence[str]) -> Operation[list[FoundLane]]:
+    """Where claimable jobs are, now and later."""
+    rows = yield Statement("find_lanes", {"queues": to_json(list(queues)).decode()})
+    return [FoundLane(*row[:5], bool(row[5])) for row in rows]
+
+
+def next_due(queues: Sequence[str]) -> Operation[timedelta | None]:
+    """The time until the next job is due: zero if one is, None if there is none."""
+    lanes = yield from find_lanes(queues)
+    return min((timedelta(milliseconds=lane.due_in_ms) for lane in lanes), default=None)
+
+
+def _in_claim_order(rows: Rows) -> list[ClaimedJob]:
+    # The databases return updated rows in no particular order.
+    claimed = list(map(ClaimedJob._make, rows))
+    claimed.sort(key=_claim_order)
+    return claimed
+
+
+def _claim_order(job: ClaimedJob) -> tuple[int, Any, int]:
+    return job.priority, job.ready_at, job.seq

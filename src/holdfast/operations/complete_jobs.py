@@ -1,0 +1,24 @@
+"""Finish jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.operations.lease import Settlement, document
+from holdfast.operations.statement import Operation, Statement
+
+
+class Completion(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A finished job; `output` is JSON text inside the JSON document, so that scalars stay JSON in both databases."""
+
+    id: str
+    lease_generation: int
+    output: str | None = None
+
+
+def complete_jobs(worker_id: str | None, jobs: Sequence[Completion]) -> Operation[Settlement]:
+    """Fenced; completing again under the same generation is a success."""
+    rows = yield Statement("complete_jobs", {"worker": worker_id, "jobs": document(jobs)})
+    return Settlement.of(rows)

@@ -1,0 +1,93 @@
+"""Read pages of jobs."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from holdfast.errors import InvalidCursor, InvalidOption
+from holdfast.model.clock import checked_instant, iso
+from holdfast.model.identifiers import checked_name
+from holdfast.model.job import Job, Page
+from holdfast.model.payload import to_json
+from holdfast.model.status import Status
+from holdfast.operations.statement import Operation, Statement
+
+_MOST = 1000
+_job = msgspec.json.Decoder(Job)
+
+
+class _Cursor(msgspec.Struct):
+    seq: int
+    query: str
+
+
+def list_jobs(  # noqa: PLR0913 - one parameter per filter is the interface
+    *,
+    status: Iterable[str] | str | None = None,
+    type_name: str | None = None,
+    queue: str | None = None,
+    tenant: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    limit: int = 50,
+    cursor: str | None = None,
+    newest_first: bool = True,
+) -> Operation[Page[Job]]:
+    """A page in order of enqueue; the cursor belongs to the query that returned it."""
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST:
+        raise InvalidOption("limit", limit, f"must be a whole number from 1 to {_MOST:,}")
+    filters: dict[str, object] = {}
+    if status is not None:
+        filters["status"] = to_json(_checked_statuses(status)).decode()
+    for option, value in (("type_name", type_name), ("queue", queue), ("tenant", tenant)):
+        if value is not None:
+            filters[option] = checked_name(option, value)
+    for option, moment in (("since", since), ("until", until)):
+        if moment is not None:
+            filters[option] = iso(checked_instant(option, moment))
+    query = _fingerprint(filters, newest_first=newest_first)
+    fragments = list(filters)
+    if cursor is not None:
+        filters["seq"] = _read_cursor(cursor, query)
+        fragments.append("below" if newest_first else "above")
+    order = "newest_first" if newest_first else "oldest_first"
+    rows = yield Statement(
+        "list_jobs",
+        filters,
+        literals={"limit": limit + 1},
+        slots={"filters": tuple(fragments), "order": (order,)},
+    )
+    jobs = [_job.decode(row[0]) for row in rows[:limit]]
+    return Page(jobs, _write_cursor(jobs[-1].seq, query) if len(rows) > limit else None)
+
+
+def _checked_statuses(status: Iterable[str] | str) -> list[str]:
+    names = [status] if isinstance(status, str) else list(status)
+    for name in names:
+        if name not in {*Status}:
+            raise InvalidOption("status", name, f"must be one of {', '.join(Status)}")
+    return sorted(set(names))
+
+
+def _fingerprint(filters: dict[str, object], *, newest_first: bool) -> str:
+    return hashlib.sha256(to_json([filters, newest_first])).hexdigest()[:12]
+
+
+def _write_cursor(seq: int, query: str) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(_Cursor(seq, query))).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str, query: str) -> int:
+    try:
+        decoded = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        found = msgspec.json.decode(decoded, type=_Cursor)
+    except (ValueError, TypeError, msgspec.MsgspecError):
+        raise InvalidCursor(cursor) from None
+    if found.query != query:
+        raise InvalidCursor(cursor)
+    return found.seq

@@ -1,0 +1,100 @@
+"""Take jobs back from holders that are gone.
+
+The rule: a job is reapable when its lease ran out or its worker is dead.  What becomes of it is decided in `verdict`, and
+written by a fenced statement that checks the reason again.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import NamedTuple
+
+import msgspec
+
+from holdfast.model.clock import milliseconds
+from holdfast.model.job import JobError
+from holdfast.model.retry import Retry
+from holdfast.operations.lease import document
+from holdfast.operations.statement import Operation, Statement
+
+#: after this many crashes of its worker a job is taken for their cause
+CRASH_CAP = 3
+_BATCH = 500
+
+
+class Reapable(NamedTuple):
+    """A running job without a living, punctual holder."""
+
+    id: str
+    lease_generation: int
+    type_name: str
+    leased_by: str
+    attempt: int
+    crash_count: int
+    attempts_allowed: int | None
+    retry: bytes | str | None
+    is_owner_dead: bool
+    is_unstarted: bool
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What becomes of it."""
+
+    id: str
+    lease_generation: int
+    error: JobError
+    delay_ms: int = 0
+    is_dead: bool = False
+    is_crash: bool = False
+    is_refund: bool = False
+
+
+class ReapCounts(NamedTuple):
+    """What one round did."""
+
+    returned: int = 0
+    dead_letters: int = 0
+
+
+class _StoredRetry(msgspec.Struct):
+    max_attempts: int = 5
+    initial: float = 1.0
+    factor: float = 2.0
+    maximum: float = 3600.0
+    jitter: float = 0.1
+
+
+def reap_jobs(worker_id: str, dead_after: timedelta) -> Operation[ReapCounts]:
+    """One batch; `worker_id` is the reaper's own, whose jobs are left alone."""
+    rows = yield Statement(
+        "find_reapable",
+        {"worker": worker_id, "dead_after_ms": milliseconds(dead_after)},
+        literals={"limit": _BATCH},
+    )
+    if not rows:
+        return ReapCounts()
+    verdicts = [verdict(Reapable(*row)) for row in rows]
+    reaped = yield Statement("reap_jobs", {"dead_after_ms": milliseconds(dead_after), "jobs": document(verdicts)})
+    dead = sum(outcome == "dead_letter" for _, outcome in reaped)
+    return ReapCounts(returned=len(reaped) - dead, dead_letters=dead)
+
+
+def verdict(job: Reapable) -> Verdict:
+    """Never started: all refunded. Else an attempt is lost, and a crash is counted only against a dead worker."""
+    if job.is_unstarted:
+        return Verdict(job.id, job.lease_generation, JobError("WorkerDied", "never started"), is_refund=True)
+    is_crash = bool(job.is_owner_dead)
+    policy = Retry(**msgspec.structs.asdict(msgspec.json.decode(job.retry or b"{}", type=_StoredRetry)))
+    if is_crash and job.crash_count + 1 >= CRASH_CAP:
+        message = f"killed its worker {job.crash_count + 1} times; the last one was {job.leased_by}"
+        return Verdict(job.id, job.lease_generation, JobError("WorkerDied", message), is_dead=True, is_crash=True)
+    what = "worker died" if is_crash else "lease expired"
+    error = JobError("WorkerDied" if is_crash else "LeaseExpired", f"{what} (held by {job.leased_by})")
+    return Verdict(
+        job.id,
+        job.lease_generation,
+        error,
+        delay_ms=milliseconds(policy.delay(job.attempt)),
+        is_dead=job.attempt >= (job.attempts_allowed or policy.max_attempts),
+        is_crash=is_crash,
+    )

@@ -1,0 +1,160 @@
+"""Reads `.sql` files, fills in identifiers, and renders parameters in a driver's style."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+_PART = re.compile(r"^-- part: (\w+)$", re.MULTILINE)
+_PARAMETER = re.compile(r"(?<!:):([a-z_]+)\b")
+_COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
+_IDENTIFIER = re.compile(r"/\*(schema\.|name|schema|bare)\*/(\w+)")
+_ID_TYPE = re.compile(r"/\*id\*/uuid")
+_LITERAL = re.compile(r"/\*(limit)\*/\d+")
+_SLOT = re.compile(r"/\*(filters|order)\*/[\w ]+")
+
+
+class Style(Enum):
+    """How a driver writes parameters."""
+
+    NAMED = "named"  # sqlite3: :name
+    PYFORMAT = "pyformat"  # psycopg: %(name)s
+    NUMBERED = "numbered"  # asyncpg: $1
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One statement of a script."""
+
+    name: str
+    text: str
+    parameters: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Script:
+    """The statements of one verb, in the order they run, and what its header promises."""
+
+    name: str
+    header: Mapping[str, str]
+    parts: tuple[Part, ...]
+
+    @cached_property
+    def is_read_only(self) -> bool:
+        return self.header.get("concurrency", "").startswith("read only")
+
+    @cached_property
+    def returns_json_rows(self) -> bool:
+        return self.header.get("returns", "").startswith("json rows")
+
+
+@dataclass(frozen=True)
+class SqlLibrary:
+    """All scripts of one dialect, for one schema and prefix, in one parameter style."""
+
+    dialect: str
+    schema: str
+    prefix: str
+    style: Style
+    id_type: str = "uuid"
+    _cache: dict[tuple[object, ...], Script] = field(default_factory=dict, repr=False, compare=False)
+
+    def script(self, name: str, literals: Mapping[str, int] | None = None, slots: Mapping[str, tuple[str, ...]] | None = None) -> Script:
+        """The rendered script of a verb.
+
+        `literals` are numbers that must not be parameters; `slots` name the fragments that fill a list's filters and order.
+        """
+        key = (name, *sorted((literals or {}).items()), *sorted((slots or {}).items()))
+        script = self._cache.get(key)
+        if script is None:
+            if len(self._cache) > 500:  # noqa: PLR2004 - literals vary; forgetting now and then is enough
+                self._cache.clear()
+            script = self._cache[key] = self._render(name, literals or {}, slots or {})
+        return script
+
+    def migrations(self) -> list[Script]:
+        """Every migration of the dialect, oldest first."""
+        folder = _folder(self.dialect) / "migrations"
+        names = sorted(entry.name.removesuffix(".sql") for entry in folder.iterdir() if entry.name.endswith(".sql"))
+        return [self.script(f"migrations/{name}") for name in names]
+
+    def _render(self, name: str, literals: Mapping[str, int], slots: Mapping[str, tuple[str, ...]]) -> Script:
+        raw = _read(self.dialect, name)
+        header = _header(raw)
+        texts = dict(_split(raw))
+        if slots:
+            fragments = dict(_split(_read(self.dialect, f"{name}_fragments")))
+            chosen = {slot: [_COMMENT.sub("", fragments[choice]).strip() for choice in choices] for slot, choices in slots.items()}
+            filled = {slot: " AND ".join(f"({text})" for text in picked) if slot == "filters" else ", ".join(picked)
+                      for slot, picked in chosen.items()}
+            texts = {part: _SLOT.sub(lambda match: filled.get(match[1]) or match[0], text) for part, text in texts.items()}
+        return Script(name, header, tuple(self._part(part, text, literals) for part, text in texts.items()))
+
+    def _part(self, name: str, text: str, literals: Mapping[str, int]) -> Part:
+        text = _COMMENT.sub("", text).strip().removesuffix(";")
+        text = _IDENTIFIER.sub(self._identifier, text)
+        text = _ID_TYPE.sub(self.id_type, text)
+        text = _LITERAL.sub(lambda match: str(int(literals[match[1]])), text)
+        parameters: list[str] = []
+
+        def render(match: re.Match[str]) -> str:
+            if match[1] not in parameters:
+                parameters.append(match[1])
+            if self.style is Style.NUMBERED:
+                return f"${parameters.index(match[1]) + 1}"
+            return f"%({match[1]})s" if self.style is Style.PYFORMAT else match[0]
+
+        if self.style is Style.PYFORMAT:
+            text = text.replace("%", "%%")
+        text = _PARAMETER.sub(render, text)
+        return Part(name, text, tuple(parameters))
+
+    def _identifier(self, match: re.Match[str]) -> str:
+        token, name = match.groups()
+        if token == "schema":
+            return f'"{self.schema}"'
+        if token == "bare":
+            return f"{self.prefix}{name}"
+        quoted = f'"{self.prefix}{name}"'
+        return f'"{self.schema}".{quoted}' if token == "schema." and self.dialect == "postgres" else quoted
+
+
+def verbs(dialect: str) -> list[str]:
+    """The names of all scripts of a dialect, migrations aside."""
+    return sorted(entry.name.removesuffix(".sql") for entry in _folder(dialect).iterdir() if entry.name.endswith(".sql"))
+
+
+def _folder(dialect: str) -> Traversable:
+    return files("holdfast.sql") / dialect
+
+
+def _read(dialect: str, name: str) -> str:
+    return (_folder(dialect) / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def _split(raw: str) -> list[tuple[str, str]]:
+    """Parts by name; what stands before the first marker is a part too if it holds a statement."""
+    pieces = _PART.split(raw)
+    found = list(zip(pieces[1::2], pieces[2::2], strict=True))
+    first = _COMMENT.sub("", pieces[0]).strip()
+    return [("first", pieces[0]), *found] if first else found
+
+
+def _header(raw: str) -> dict[str, str]:
+    """The fields of the comment block at the top: `-- field: value`, continued by indented lines."""
+    fields: dict[str, str] = {}
+    current = ""
+    for line in raw.splitlines():
+        if not line.startswith("--") or line.startswith("-- part:"):
+            break
+        if match := re.match(r"-- ([\w ]+): (.*)", line):
+            current = match[1]
+            fields[current] = match[2]
+        elif line.startswith("--   ") and current:
+            fields[current] += " " + line[5:]
+    return fields

@@ -1,0 +1,61 @@
+-- claim_jobs: take up to /*limit*/100 claimable jobs, in the order of the lanes given.
+-- params: now timestamptz, worker text, lanes json, lease_ms bigint, prefetch boolean, start_at bigint
+-- returns: id text, seq bigint, queue text, priority smallint, ready_at timestamptz, last_attempt_at timestamptz,
+--   type_name text, input json, attempt smallint, lease_generation bigint, crash_count smallint, timeout_ms bigint,
+--   chain_id text, chain_index integer, chain_type_name text, created_at timestamptz, scheduled_at timestamptz,
+--   max_attempts smallint, last_attempt_error json, tenant text, headers json
+-- concurrency: SKIP LOCKED hands every claimer other rows; the row lock and the update happen in one statement, so a
+--   generation has one holder. A lane is (queue, priority) and the place where this worker's last claim in it ended:
+--   the scan starts there and does not walk what was claimed before, even while an old snapshot keeps those rows'
+--   dead index entries. The nested loop asks the lanes one after the other and stops at the limit, so later lanes are
+--   neither read nor locked. The limit is a literal and the update goes by ctid: no other plan comes to mind, with or
+--   without statistics (a generic plan with LIMIT $1 costs four fifths of the throughput).
+--   With prefetch, a mark says that the batch is not started yet; start_at takes the mark of an earlier batch away.
+-- locks: job rows, in claim order, never waited for.
+WITH lane AS MATERIALIZED (
+    SELECT queue, priority, position, seq
+    FROM ROWS FROM (
+        json_to_recordset(CAST(CAST(:lanes AS text) AS json))
+            AS (queue text, priority smallint, ready_at bigint, seq bigint)
+    ) WITH ORDINALITY AS asked (queue, priority, ready_at, seq, place),
+         LATERAL (SELECT timestamptz 'epoch' + ready_at * interval '1 microsecond' AS position) AS converted
+    ORDER BY place
+),
+picked AS MATERIALIZED (
+    SELECT candidate.ctid
+    FROM lane CROSS JOIN LATERAL (
+        SELECT job.ctid
+        FROM /*schema.*/job AS job
+        WHERE job.status = 'pending' AND NOT job.held AND job.crash_count = 0
+          AND job.queue = lane.queue AND job.priority = lane.priority
+          AND (job.ready_at, job.seq) > (lane.position, lane.seq)
+          AND job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp())
+        ORDER BY job.ready_at, job.seq
+        LIMIT /*limit*/100
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS candidate
+    LIMIT /*limit*/100
+),
+started AS (
+    DELETE FROM /*schema.*/prefetch AS prefetch
+    WHERE worker_id = CAST(:worker AS text)
+      AND claimed_at = timestamptz 'epoch' + CAST(:start_at AS bigint) * interval '1 microsecond'
+),
+marked AS (
+    INSERT INTO /*schema.*/prefetch (worker_id, claimed_at)
+    SELECT CAST(:worker AS text), coalesce(CAST(:now AS timestamptz), statement_timestamp())
+    WHERE CAST(:prefetch AS boolean) AND EXISTS (SELECT FROM picked)
+    ON CONFLICT DO NOTHING
+)
+UPDATE /*schema.*/job AS job
+SET status = 'running',
+    attempt = attempt + 1,
+    lease_generation = lease_generation + 1,
+    leased_by = CAST(:worker AS text),
+    leased_until = coalesce(CAST(:now AS timestamptz), statement_timestamp())
+                   + CAST(:lease_ms AS bigint) * interval '1 millisecond',
+    last_attempt_at = coalesce(CAST(:now AS timestamptz), statement_timestamp())
+WHERE ctid = ANY (ARRAY(SELECT ctid FROM picked))
+RETURNING id::text, seq, queue, priority, ready_at, last_attempt_at, type_name, input, attempt, lease_generation,
+    crash_count, timeout_ms, chain_id::text, chain_index, chain_type_name, created_at, scheduled_at, max_attempts,
+    last_attempt_error, tenant, headers;

@@ -1,0 +1,38 @@
+-- complete_jobs: finish jobs with their outputs.
+-- params: now timestamptz, worker text, jobs json
+-- returns: id text, outcome text (only what was not completed: 'locked' = try again alone, 'lost' = not yours any more)
+-- concurrency: fenced by (id, lease_generation, running). Rows that somebody has locked are skipped, so that one of
+--   them does not hold up the others. Completing again under the same generation is a success: the answer to the
+--   first try may have been lost.
+-- locks: job rows by id, never waited for.
+WITH sent AS MATERIALIZED (
+    SELECT id, lease_generation, output
+    FROM json_to_recordset(CAST(CAST(:jobs AS text) AS json))
+         AS done (id /*id*/uuid, lease_generation bigint, output text)
+),
+holding AS MATERIALIZED (
+    SELECT job.ctid, sent.output
+    FROM sent JOIN /*schema.*/job AS job ON job.id = sent.id
+    WHERE job.lease_generation = sent.lease_generation AND job.status = 'running'
+    ORDER BY job.id
+    FOR NO KEY UPDATE OF job SKIP LOCKED
+),
+completed AS (
+    UPDATE /*schema.*/job AS job
+    SET status = 'completed',
+        output = CAST(holding.output AS json),
+        finished_at = coalesce(CAST(:now AS timestamptz), statement_timestamp()),
+        completed_by = CAST(:worker AS text),
+        duration_ms = extract(epoch FROM
+            coalesce(CAST(:now AS timestamptz), statement_timestamp()) - job.last_attempt_at) * 1000,
+        last_attempt_error = NULL,
+        leased_by = NULL,
+        leased_until = NULL
+    FROM holding
+    WHERE job.ctid = holding.ctid
+    RETURNING job.id
+)
+SELECT sent.id::text, CASE WHEN job.status = 'running' THEN 'locked' ELSE 'lost' END AS outcome
+FROM sent LEFT JOIN /*schema.*/job AS job ON job.id = sent.id AND job.lease_generation = sent.lease_generation
+WHERE NOT EXISTS (SELECT FROM completed WHERE completed.id = sent.id)
+  AND job.status IS DISTINCT FROM 'completed';

@@ -1,0 +1,51 @@
+-- reap_jobs: take jobs from holders that are gone: back to pending, or to the dead letters.
+-- params: now timestamptz, dead_after_ms bigint, jobs json
+-- returns: id text, outcome text
+-- concurrency: fenced by (id, lease_generation, running), and the reason is checked again under the row's lock: a lease
+--   renewed, or a heartbeat seen, since find_reapable keeps its job. Locked rows are left for the next round.
+-- locks: job rows by id, never waited for.
+WITH sent AS MATERIALIZED (
+    SELECT id, lease_generation, error, delay_ms, is_dead, is_crash, is_refund
+    FROM json_to_recordset(CAST(CAST(:jobs AS text) AS json)) AS found (
+        id /*id*/uuid, lease_generation bigint, error json, delay_ms bigint, is_dead boolean, is_crash boolean,
+        is_refund boolean
+    )
+),
+holding AS MATERIALIZED (
+    SELECT job.ctid, job.leased_by AS owner_id, sent.error, sent.delay_ms, sent.is_dead, sent.is_crash, sent.is_refund
+    FROM sent JOIN /*schema.*/job AS job ON job.id = sent.id
+    WHERE job.lease_generation = sent.lease_generation AND job.status = 'running'
+      AND (job.leased_until < coalesce(CAST(:now AS timestamptz), statement_timestamp())
+           OR NOT EXISTS (
+               SELECT FROM /*schema.*/worker AS owner
+               WHERE owner.id = job.leased_by AND owner.status <> 'dead'
+                 AND owner.last_seen_at >= coalesce(CAST(:now AS timestamptz), statement_timestamp())
+                                           - CAST(:dead_after_ms AS bigint) * interval '1 millisecond'
+           ))
+    ORDER BY job.id
+    FOR NO KEY UPDATE OF job SKIP LOCKED
+),
+reaped AS (
+    UPDATE /*schema.*/job AS job
+    SET status = CASE WHEN is_dead THEN 'dead_letter' ELSE 'pending' END,
+        attempt = CASE WHEN is_refund THEN attempt - 1 ELSE attempt END,
+        crash_count = CASE WHEN is_crash THEN crash_count + 1 ELSE crash_count END,
+        ready_at = CASE WHEN is_dead OR is_refund THEN ready_at
+                        ELSE moment + delay_ms * interval '1 millisecond' END,
+        finished_at = CASE WHEN is_dead THEN moment END,
+        last_attempt_error = CASE WHEN is_refund THEN last_attempt_error ELSE holding.error END,
+        leased_by = NULL,
+        leased_until = NULL
+    FROM holding, (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
+    WHERE job.ctid = holding.ctid
+    RETURNING job.id, job.status, job.lease_generation, job.attempt, job.last_attempt_at, holding.owner_id,
+              holding.error, holding.is_crash, holding.is_refund, moment
+),
+remembered AS (
+    INSERT INTO /*schema.*/job_attempt
+        (job_id, lease_generation, started_at, ended_at, attempt, worker_id, outcome, error)
+    SELECT id, lease_generation, last_attempt_at, moment, attempt, owner_id,
+           CASE WHEN is_crash THEN 'crashed' ELSE 'expired' END, error
+    FROM reaped WHERE NOT is_refund
+)
+SELECT id::text, status AS outcome FROM reaped;

@@ -1,0 +1,6 @@
+-- retire_worker: a worker leaves in good order; whatever it could not give back is reapable at once.
+-- params: worker text
+-- returns: none
+-- concurrency: the worker's own row, as its last write.
+-- locks: one worker row.
+DELETE FROM /*schema.*/worker AS worker WHERE id = CAST(:worker AS text);

@@ -1,0 +1,38 @@
+-- claim_jobs: take up to /*limit*/100 claimable jobs, in the order of the lanes given.
+-- params: now timestamptz, worker text, lanes json, lease_ms bigint, prefetch boolean, start_at bigint
+-- returns: json rows of id text, seq bigint, queue text, priority smallint, ready_at timestamptz,
+--   last_attempt_at timestamptz, type_name text, input json, attempt smallint, lease_generation bigint,
+--   crash_count smallint, timeout_ms bigint, chain_id text, chain_index integer, chain_type_name text,
+--   created_at timestamptz, scheduled_at timestamptz, max_attempts smallint, last_attempt_error json, tenant text,
+--   headers json
+-- concurrency: one writer at a time. The result is one row of JSON: the module gives up the interpreter lock around
+--   every row it steps to, and getting it back from a busy event loop takes up to 5 ms.
+--   CROSS JOIN keeps the loop order: the lanes as given, each in index order, no further than the limit.
+-- locks: the database's write lock.
+-- part: claimed
+SELECT json_group_array(json_array(
+    id, seq, queue, priority, ready_at, :now, type_name, input, attempt + 1, lease_generation + 1, crash_count,
+    timeout_ms, chain_id, chain_index, chain_type_name, created_at, scheduled_at, max_attempts, last_attempt_error,
+    tenant, headers
+)) AS claimed
+FROM (
+    SELECT job.*
+    FROM json_each(:lanes) AS lane
+    CROSS JOIN /*schema.*/job AS job INDEXED BY /*name*/job_claim_idx
+    WHERE job.status = 'pending' AND job.held = 0 AND job.crash_count = 0
+      AND job.queue = json_extract(lane.value, '$.queue') AND job.priority = json_extract(lane.value, '$.priority')
+      AND (job.ready_at, job.seq) > (json_extract(lane.value, '$.ready_at'), json_extract(lane.value, '$.seq'))
+      AND job.ready_at <= :now
+    LIMIT /*limit*/100
+);
+-- part: updated
+UPDATE /*schema.*/job AS job
+SET status = 'running', attempt = attempt + 1, lease_generation = lease_generation + 1,
+    leased_by = :worker, last_attempt_at = :now,
+    leased_until = strftime('%Y-%m-%dT%H:%M:%f', :now, printf('+%.3f seconds', :lease_ms / 1000.0)) || '000Z'
+WHERE seq IN (SELECT json_extract(value, '$[1]') FROM json_each(:claimed));
+-- part: started
+DELETE FROM /*schema.*/prefetch AS prefetch WHERE worker_id = :worker AND claimed_at = :start_at;
+-- part: marked
+INSERT OR IGNORE INTO /*schema.*/prefetch (worker_id, claimed_at)
+SELECT :worker, :now WHERE :prefetch AND json_array_length(:claimed) > 0;

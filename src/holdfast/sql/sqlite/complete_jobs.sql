@@ -1,0 +1,24 @@
+-- complete_jobs: finish jobs with their outputs.
+-- params: now timestamptz, worker text, jobs json
+-- returns: id text, outcome text (only what was not completed: 'lost' = not yours any more)
+-- concurrency: fenced by (id, lease_generation, running). Completing again under the same generation is a success: the
+--   answer to the first try may have been lost.
+-- locks: the database's write lock.
+UPDATE /*schema.*/job AS job
+SET status = 'completed', output = sent.output, finished_at = :now, completed_by = :worker,
+    duration_ms = CAST(round((julianday(:now) - julianday(last_attempt_at)) * 86400000) AS INTEGER),
+    last_attempt_error = NULL, leased_by = NULL, leased_until = NULL
+FROM (
+    SELECT json_extract(value, '$.id') AS id, json_extract(value, '$.lease_generation') AS lease_generation,
+           json_extract(value, '$.output') AS output
+    FROM json_each(:jobs)
+) AS sent
+WHERE job.id = sent.id AND job.lease_generation = sent.lease_generation AND job.status = 'running';
+-- part: exceptions
+SELECT json_extract(value, '$.id') AS id, 'lost' AS outcome
+FROM json_each(:jobs)
+WHERE NOT EXISTS (
+    SELECT 1 FROM /*schema.*/job AS job
+    WHERE job.id = json_extract(value, '$.id') AND job.status = 'completed'
+      AND job.lease_generation = json_extract(value, '$.lease_generation')
+);

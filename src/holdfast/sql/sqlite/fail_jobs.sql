@@ -1,0 +1,45 @@
+-- fail_jobs: end attempts that failed: another one later, or a dead letter.
+-- params: now timestamptz, worker text, jobs json
+-- returns: id text, outcome text ('pending', 'dead_letter'; 'lost' = not yours any more)
+-- concurrency: fenced by (id, lease_generation, running). Failing again under the same generation reports what the first
+--   try did.
+-- locks: the database's write lock.
+-- Attempts allowed: the job's own, the operator's for the type, the operator's for all, the type's.
+-- part: ended
+SELECT json_group_array(json_object(
+    'seq', job.seq, 'error', json_extract(sent.value, '$.error'), 'delay_ms', json_extract(sent.value, '$.delay_ms'),
+    'is_dead', json_extract(sent.value, '$.is_final') OR job.attempt >= ifnull(ifnull(ifnull(
+        job.max_attempts,
+        (SELECT CAST(value AS INTEGER) FROM /*schema.*/setting AS setting WHERE name = 'max_attempts:' || job.type_name)),
+        (SELECT CAST(value AS INTEGER) FROM /*schema.*/setting AS setting WHERE name = 'max_attempts')),
+        json_extract(sent.value, '$.max_attempts'))
+)) AS ended
+FROM json_each(:jobs) AS sent
+CROSS JOIN /*schema.*/job AS job ON job.id = json_extract(sent.value, '$.id')
+WHERE job.lease_generation = json_extract(sent.value, '$.lease_generation') AND job.status = 'running';
+-- part: remembered
+INSERT INTO /*schema.*/job_attempt
+    (job_id, lease_generation, started_at, ended_at, attempt, worker_id, outcome, error)
+SELECT job.id, lease_generation, last_attempt_at, :now, attempt, :worker, 'failed', json_extract(value, '$.error')
+FROM json_each(:ended) CROSS JOIN /*schema.*/job AS job ON seq = json_extract(value, '$.seq');
+-- part: updated
+UPDATE /*schema.*/job AS job
+SET status = iif(is_dead, 'dead_letter', 'pending'),
+    ready_at = iif(is_dead, ready_at,
+        strftime('%Y-%m-%dT%H:%M:%f', :now, printf('+%.3f seconds', delay_ms / 1000.0)) || '000Z'),
+    finished_at = iif(is_dead, :now, NULL),
+    duration_ms = CAST(round((julianday(:now) - julianday(last_attempt_at)) * 86400000) AS INTEGER),
+    last_attempt_error = error, leased_by = NULL, leased_until = NULL
+FROM (
+    SELECT json_extract(value, '$.seq') AS ended_seq, json_extract(value, '$.error') AS error,
+           json_extract(value, '$.delay_ms') AS delay_ms, json_extract(value, '$.is_dead') AS is_dead
+    FROM json_each(:ended)
+)
+WHERE seq = ended_seq;
+-- part: outcomes
+SELECT json_extract(value, '$.id') AS id, ifnull((
+    SELECT iif(job.status IN ('pending', 'dead_letter'), job.status, 'lost') FROM /*schema.*/job AS job
+    WHERE job.id = json_extract(value, '$.id')
+      AND job.lease_generation = json_extract(value, '$.lease_generation')
+), 'lost') AS outcome
+FROM json_each(:jobs);

@@ -1,0 +1,42 @@
+-- find_lanes: the (queue, priority) pairs that have claimable jobs, now or later, each with its first job.
+-- params: now timestamptz, queues json
+-- returns: queue text, priority smallint, ready_at timestamptz, seq bigint, due_in_ms bigint, is_suspect boolean
+-- concurrency: read only; one index descent per lane, however long the lanes are.
+-- locks: none.
+WITH RECURSIVE lane (queue, priority) AS (
+    SELECT value, (
+        SELECT priority FROM /*schema.*/job AS job
+        WHERE status = 'pending' AND held = 0 AND crash_count = 0 AND queue = value
+        ORDER BY priority LIMIT 1
+    )
+    FROM json_each(:queues)
+    UNION ALL
+    SELECT lane.queue, (
+        SELECT priority FROM /*schema.*/job AS job
+        WHERE status = 'pending' AND held = 0 AND crash_count = 0
+          AND queue = lane.queue AND priority > lane.priority
+        ORDER BY priority LIMIT 1
+    )
+    FROM lane WHERE lane.priority IS NOT NULL
+),
+first (seq, is_suspect) AS (
+    SELECT (
+        SELECT seq FROM /*schema.*/job AS job
+        WHERE status = 'pending' AND held = 0 AND crash_count = 0
+          AND queue = lane.queue AND priority = lane.priority
+        ORDER BY ready_at, seq LIMIT 1
+    ), 0
+    FROM lane WHERE lane.priority IS NOT NULL
+    UNION ALL
+    SELECT (
+        SELECT seq FROM /*schema.*/job AS job
+        WHERE status = 'pending' AND held = 0 AND crash_count > 0 AND queue = value
+        ORDER BY ready_at, seq LIMIT 1
+    ), 1
+    FROM json_each(:queues)
+)
+SELECT job.queue, job.priority, job.ready_at, job.seq,
+       max(0, CAST(round((julianday(job.ready_at) - julianday(:now)) * 86400000) AS INTEGER)) AS due_in_ms,
+       first.is_suspect
+FROM first CROSS JOIN /*schema.*/job AS job ON job.seq = first.seq
+ORDER BY job.priority, job.ready_at, job.seq;

@@ -1,0 +1,44 @@
+-- reap_jobs: take jobs from holders that are gone: back to pending, or to the dead letters.
+-- params: now timestamptz, dead_after_ms bigint, jobs json
+-- returns: id text, outcome text
+-- concurrency: fenced by (id, lease_generation, running), and the reason is checked again: a lease renewed, or a
+--   heartbeat seen, since find_reapable keeps its job.
+-- locks: the database's write lock.
+-- part: holding
+SELECT json_group_array(json_set(sent.value, '$.seq', job.seq)) AS holding
+FROM json_each(:jobs) AS sent
+CROSS JOIN /*schema.*/job AS job ON job.id = json_extract(sent.value, '$.id')
+WHERE job.lease_generation = json_extract(sent.value, '$.lease_generation') AND job.status = 'running'
+  AND (job.leased_until < :now
+       OR NOT EXISTS (
+           SELECT 1 FROM /*schema.*/worker AS owner
+           WHERE owner.id = job.leased_by AND owner.status <> 'dead'
+             AND owner.last_seen_at >= strftime('%Y-%m-%dT%H:%M:%f', :now, printf('-%.3f seconds', :dead_after_ms / 1000.0)) || '000Z'
+       ));
+-- part: remembered
+INSERT INTO /*schema.*/job_attempt
+    (job_id, lease_generation, started_at, ended_at, attempt, worker_id, outcome, error)
+SELECT job.id, lease_generation, last_attempt_at, :now, attempt, leased_by,
+       iif(json_extract(value, '$.is_crash'), 'crashed', 'expired'), json_extract(value, '$.error')
+FROM json_each(:holding) CROSS JOIN /*schema.*/job AS job ON seq = json_extract(value, '$.seq')
+WHERE NOT json_extract(value, '$.is_refund');
+-- part: updated
+UPDATE /*schema.*/job AS job
+SET status = iif(is_dead, 'dead_letter', 'pending'),
+    attempt = attempt - is_refund,
+    crash_count = crash_count + is_crash,
+    ready_at = iif(is_dead OR is_refund, ready_at,
+        strftime('%Y-%m-%dT%H:%M:%f', :now, printf('+%.3f seconds', delay_ms / 1000.0)) || '000Z'),
+    finished_at = iif(is_dead, :now, NULL),
+    last_attempt_error = iif(is_refund, last_attempt_error, error),
+    leased_by = NULL, leased_until = NULL
+FROM (
+    SELECT json_extract(value, '$.seq') AS held_seq, json_extract(value, '$.error') AS error,
+           json_extract(value, '$.delay_ms') AS delay_ms, json_extract(value, '$.is_dead') AS is_dead,
+           json_extract(value, '$.is_crash') AS is_crash, json_extract(value, '$.is_refund') AS is_refund
+    FROM json_each(:holding)
+)
+WHERE seq = held_seq;
+-- part: outcomes
+SELECT job.id, job.status AS outcome
+FROM json_each(:holding) CROSS JOIN /*schema.*/job AS job ON job.seq = json_extract(value, '$.seq');

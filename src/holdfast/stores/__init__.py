@@ -1,0 +1,9 @@
+"""The databases behind one contract; with `notify`, the only room that imports drivers.
+
+Stores run verbs; they decide nothing about jobs.
+"""
+
+from holdfast.stores.base import AsyncStore, Store, SyncStore
+from holdfast.stores.open import StoreConfig, open_store
+
+__all__ = ["AsyncStore", "Store", "StoreConfig", "SyncStore", "open_store"]

@@ -1,0 +1,69 @@
+"""The contract of a store: it runs verbs, in transactions of its own or in the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from holdfast.operations.migrate import Migration
+from holdfast.operations.statement import Verb
+from holdfast.stores.borrowed import AsyncBorrowed, Borrowed
+
+T = TypeVar("T")
+
+
+class SyncStore(Protocol):
+    """For threads."""
+
+    def run(self, verb: Verb[T], *, read_only: bool = False) -> T:
+        """Run in a transaction of our own."""
+
+    def borrow(self, tx: object) -> Borrowed:
+        """The caller's connection or session, checked and inside its transaction; drive verbs on it with `drive`."""
+
+    def ensure_ready(self) -> None:
+        """Raise NotMigrated or SchemaTooNew unless this code can work; looks only once."""
+
+    def migrate(self) -> Sequence[Migration]:
+        """Apply what is missing."""
+
+    def close(self) -> None:
+        """Give back connections; idempotent."""
+
+
+class AsyncStore(Protocol):
+    """For one event loop."""
+
+    async def run(self, verb: Verb[T], *, read_only: bool = False) -> T:
+        """Run in a transaction of our own."""
+
+    async def borrow(self, tx: object) -> AsyncBorrowed:
+        """The caller's connection or session, checked and inside its transaction; drive verbs on it with `adrive`."""
+
+    async def ensure_ready(self) -> None:
+        """Raise NotMigrated or SchemaTooNew unless this code can work; looks only once."""
+
+    async def migrate(self) -> Sequence[Migration]:
+        """Apply what is missing."""
+
+    async def close(self) -> None:
+        """Give back connections; idempotent."""
+
+
+class Store(Protocol):
+    """A database, from which faces for threads and for an event loop are made."""
+
+    @property
+    def url(self) -> str:
+        """Where it is, without a password."""
+
+    @property
+    def dialect(self) -> str:
+        """`postgres` or `sqlite`."""
+
+    def sync(self) -> SyncStore: ...
+
+    def asynchronous(self) -> AsyncStore: ...
+
+    def pending_sql(self) -> str:
+        """The text of every migration, as `migrate sql` prints it."""

@@ -1,0 +1,181 @@
+"""SQLite: one file, several processes; writes go through the process's one writer, reads through their own connection."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+from urllib.parse import unquote, urlsplit
+
+from holdfast.errors import InvalidOption, NotMigrated
+from holdfast.model.clock import iso, utc_now
+from holdfast.operations.migrate import Migration, check_schema, migrate
+from holdfast.operations.statement import Statement, Verb
+from holdfast.sql import Script, SqlLibrary, Style
+from holdfast.stores.borrowed import AsyncBorrowed, Borrowed, recognise, recognise_async
+from holdfast.stores.known import CODE_VERSION, known_migrations
+from holdfast.stores.open import StoreConfig
+from holdfast.stores.runner import drive
+from holdfast.stores.sqlite_connection import connect, execute, translated
+from holdfast.stores.sqlite_writer import SqliteWriter, shared_writer
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """Where the file is, and how to name things in it."""
+
+    dialect = "sqlite"
+
+    def __init__(self, url: str, config: StoreConfig) -> None:
+        self.path = _path(url)
+        self.config = config
+        prefix = "holdfast_" if config.prefix is None else config.prefix
+        self.library = SqlLibrary("sqlite", "main", prefix, Style.NAMED, "text")
+        self.numbered = self.library
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self.path}"
+
+    def sync(self) -> SqliteSyncStore:
+        return SqliteSyncStore(self)
+
+    def asynchronous(self) -> SqliteAsyncStore:
+        return SqliteAsyncStore(self)
+
+    def pending_sql(self) -> str:
+        scripts = [self.library.script("lock_migrations"), *self.library.migrations()]
+        return "\n".join(f"{part.text};" for script in scripts for part in script.parts)
+
+    def parameters(self, statement: Statement) -> dict[str, object]:
+        clock = self.config.clock or utc_now
+        return {"now": iso(clock()), **statement.parameters}
+
+    def script(self, statement: Statement) -> Script:
+        return self.library.script(statement.name, statement.literals, statement.slots)
+
+    def connect(self) -> sqlite3.Connection:
+        return connect(self.path, self.config)
+
+
+def _path(url: str) -> str:
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    if parts.netloc or not path.startswith("/") or len(path) < 2:  # noqa: PLR2004 - "/" and a name
+        raise InvalidOption("url", url, "must be sqlite:///relative.db or sqlite:////absolute/path.db")
+    if parts.query or path[1:] == ":memory:":
+        raise InvalidOption("url", url, "must name a file: a database in memory cannot be shared or survive a crash")
+    return os.path.realpath(path[1:])
+
+
+class _Reader:
+    """A connection for reads, one thread at a time."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def run(self, verb: Verb[T]) -> T:
+        with self._lock, translated():
+            if self._connection is None:
+                self._connection = self._store.connect()
+            connection = self._connection
+            return drive(verb(), lambda statement: execute(connection, self._store, statement))
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+
+class _Shared:
+    """What the two faces have in common."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self._reader = _Reader(store)
+        self._writer: SqliteWriter | None = None
+        self._is_ready = False
+
+    @property
+    def writer(self) -> SqliteWriter:
+        if self._writer is None:
+            self._writer = shared_writer(self._store)
+        return self._writer
+
+    def close_all(self) -> None:
+        self._reader.close()
+        if self._writer is not None:
+            self._writer.release()
+            self._writer = None
+
+    def prepare(self) -> None:
+        """SQLite migrates itself; the write lock is only asked for when there is something to do."""
+        if self._is_ready:
+            return
+        known = known_migrations(self._store.library)
+        try:
+            self._reader.run(lambda: check_schema(known, CODE_VERSION))
+        except NotMigrated:
+            self.writer.submit(lambda: migrate(known)).result()
+            self._reader.run(lambda: check_schema(known, CODE_VERSION))
+        self._is_ready = True
+
+
+class SqliteSyncStore(_Shared):
+    """For threads."""
+
+    def run(self, verb: Verb[T], *, read_only: bool = False) -> T:
+        return self._reader.run(verb) if read_only else self.writer.submit(verb).result()
+
+    def borrow(self, tx: object) -> Borrowed:
+        borrowed = recognise(tx, self._store)
+        self.ensure_ready()
+        borrowed.begin()
+        return borrowed
+
+    def ensure_ready(self) -> None:
+        self.prepare()
+
+    def migrate(self) -> Sequence[Migration]:
+        return self.run(lambda: migrate(known_migrations(self._store.library)))
+
+    def close(self) -> None:
+        self.close_all()
+
+
+class SqliteAsyncStore(_Shared):
+    """For one event loop."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        super().__init__(store)
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="holdfast-reader")
+
+    async def run(self, verb: Verb[T], *, read_only: bool = False) -> T:
+        if read_only:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._reader.run, verb)
+        return await asyncio.wrap_future(self.writer.submit(verb))
+
+    async def borrow(self, tx: object) -> AsyncBorrowed:
+        borrowed = recognise_async(tx, self._store)
+        await self.ensure_ready()
+        await borrowed.begin()
+        return borrowed
+
+    async def ensure_ready(self) -> None:
+        if not self._is_ready:
+            await asyncio.get_running_loop().run_in_executor(self._threads, self.prepare)
+
+    async def migrate(self) -> Sequence[Migration]:
+        return await self.run(lambda: migrate(known_migrations(self._store.library)))
+
+    async def close(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._threads, self.close_all)
+        self._threads.shutdown()

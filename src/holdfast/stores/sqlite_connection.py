@@ -1,0 +1,97 @@
+"""How we open a SQLite file and run a script on it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sqlite3
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import DatabaseBusy, DatabaseUnavailable, HoldfastError, NotMigrated, StoreError
+from holdfast.model.payload import from_json
+from holdfast.operations.statement import Rows, Statement
+from holdfast.stores.open import StoreConfig
+
+if TYPE_CHECKING:
+    from holdfast.stores.sqlite import SqliteStore
+
+_log = logging.getLogger("holdfast.stores.sqlite")
+_OLDEST = (3, 37, 0)
+_WAL_RESET_FIXED = (3, 51, 3)
+_warned: set[str] = set()
+
+
+def connect(path: str, config: StoreConfig) -> sqlite3.Connection:
+    """A connection of our own: no transactions behind our back, no waiting inside SQLite, foreign keys on."""
+    if sqlite3.sqlite_version_info < _OLDEST:
+        raise StoreError(f"SQLite {sqlite3.sqlite_version} is too old; Holdfast needs 3.37 or newer")
+    _warn_of_wal_reset(config)
+    try:
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+        try:
+            # Set by the first process to come; a second one meets a lock for a moment and finds it done.
+            connection.execute("PRAGMA busy_timeout = 5000")
+            connection.execute(f"PRAGMA journal_mode = {config.journal}")
+            connection.execute("PRAGMA busy_timeout = 0")
+            connection.execute(f"PRAGMA synchronous = {config.synchronous}")
+            connection.execute("PRAGMA foreign_keys = ON")
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.OperationalError as error:
+        raise DatabaseUnavailable(f"cannot open {path}: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"cannot use {path}: {error}") from error
+    return connection
+
+
+def execute(connection: sqlite3.Connection, store: SqliteStore, statement: Statement) -> Rows:
+    """Run every part in order.
+
+    The first value of a part is a parameter of the parts after it, by the part's name; the result is that of the last
+    part that has one.
+    """
+    script = store.script(statement)
+    parameters: dict[str, Any] = store.parameters(statement)
+    rows: Rows = ()
+    for part in script.parts:
+        cursor = connection.execute(part.text, {name: parameters[name] for name in part.parameters})
+        if cursor.description is not None:
+            rows = cursor.fetchall()
+            if rows:
+                parameters[part.name] = rows[0][0]
+    return from_json(rows[0][0]) if script.returns_json_rows else rows
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """sqlite3's errors on our own connections, as ours."""
+    try:
+        yield
+    except HoldfastError:
+        raise
+    except sqlite3.OperationalError as error:
+        if is_busy(error):
+            raise DatabaseBusy(0) from error
+        if "no such table" in str(error):
+            raise NotMigrated(0, 1) from error
+        kind = StoreError if error.sqlite_errorcode == sqlite3.SQLITE_ERROR else DatabaseUnavailable
+        raise kind(str(error)) from error
+    except sqlite3.Error as error:
+        raise StoreError(f"{type(error).__name__}: {error}") from error
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Somebody else holds the lock."""
+    return (error.sqlite_errorcode & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _warn_of_wal_reset(config: StoreConfig) -> None:
+    if config.journal == "wal" and sqlite3.sqlite_version_info < _WAL_RESET_FIXED and "wal" not in _warned:
+        _warned.add("wal")
+        _log.info(
+            "SQLite %s has the WAL-reset bug (3.7.0 to 3.51.2): two processes that checkpoint and write at the same "
+            "instant can damage the file. Upgrade SQLite, or use App(…, journal='delete').",
+            sqlite3.sqlite_version,
+        )
