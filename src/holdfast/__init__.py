@@ -1,0 +1,31 @@
+"""Durable work in the database you already run."""
+
+from holdfast.app import App, JobHandle
+from holdfast.client import AsyncClient, Client
+from holdfast.errors import HoldfastError
+from holdfast.model.call import Call
+from holdfast.model.job import Chain, Job, JobError, Outcome, Page
+from holdfast.model.retry import Retry
+from holdfast.model.status import Status
+from holdfast.worker import Cancellation, Context, SyncContext, Worker, WorkerConfig
+
+__all__ = [
+    "App",
+    "AsyncClient",
+    "Call",
+    "Cancellation",
+    "Chain",
+    "Client",
+    "Context",
+    "HoldfastError",
+    "Job",
+    "JobError",
+    "JobHandle",
+    "Outcome",
+    "Page",
+    "Retry",
+    "Status",
+    "SyncContext",
+    "Worker",
+    "WorkerConfig",
+]

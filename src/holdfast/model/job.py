@@ -76,18 +76,23 @@ class Outcome(StrEnum):
 
 
 class Chain(Generic[R_co]):
-    """What an enqueue returns: the chain's id, and what happened."""
+    """What an enqueue returns: the chain's id, its status then, and what happened."""
 
-    __slots__ = ("id", "outcome", "queue", "type_name")
+    __slots__ = ("id", "outcome", "status", "type_name")
 
-    def __init__(self, id: str, type_name: str, queue: str, outcome: Outcome) -> None:  # noqa: A002 - the public name
+    def __init__(self, id: str, type_name: str, status: Status, outcome: Outcome) -> None:  # noqa: A002 - the public name
         self.id = id
         self.type_name = type_name
-        self.queue = queue
+        self.status = status
         self.outcome = outcome
 
+    @property
+    def job(self) -> str:
+        """The id of the chain's first job, which is the chain's own."""
+        return self.id
+
     def __repr__(self) -> str:
-        return f"<Chain {self.id} {self.type_name} {self.outcome}>"
+        return f"<Chain {self.id} {self.type_name} {self.status} {self.outcome}>"
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):

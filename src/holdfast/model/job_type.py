@@ -36,7 +36,9 @@ class CallSignature:
         self.owner = owner
         hints = _hints(owner, function)
         parameters = list(inspect.signature(function).parameters.values())
-        self.wants_context = bool(parameters) and hints.get(parameters[0].name) in context_types
+        first = hints.get(parameters[0].name) if parameters else None
+        self.context_type: type | None = first if first in context_types else None
+        self.wants_context = self.context_type is not None
         if self.wants_context:
             parameters = parameters[1:]
         self.names = tuple(parameter.name for parameter in parameters)

@@ -26,6 +26,7 @@ class PayloadCodec(Generic[T]):
         self.limit = limit
         _refuse_unsupported(owner, annotation)
         self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(annotation, dec_hook=_from_json)
+        self.accepts_null = self._accepts_null()
 
     def encode(self, value: object) -> bytes:
         """JSON bytes of `value`, or InvalidPayload that says where it does not fit."""
@@ -53,6 +54,13 @@ class PayloadCodec(Generic[T]):
             return self._decoder.decode(data)
         except (msgspec.ValidationError, msgspec.DecodeError) as error:
             raise InvalidPayload(self.owner, str(error)) from None
+
+    def _accepts_null(self) -> bool:
+        try:
+            self._decoder.decode(b"null")
+        except (msgspec.ValidationError, ValueError):
+            return False
+        return True
 
 
 def to_json(value: object) -> bytes:

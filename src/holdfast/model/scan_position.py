@@ -16,6 +16,7 @@ import msgspec
 Instant = int | str
 
 _SHARE = 0.05
+_MOST_LANES = 64
 
 
 class Lane(msgspec.Struct, frozen=True):
@@ -65,8 +66,14 @@ class ScanPosition:
         return max(0.0, self._next_look_back - now)
 
     def look_back(self, found: Iterable[Place], began: float, ended: float) -> None:
-        """Start each lane again at its first visible job; `found` is what the database says is there."""
-        self._lanes = {(place.priority, place.queue): _just_before(place) for place in found}
+        """Start each lane again at its first visible job; `found` is what the database says is there.
+
+        An empty lane keeps its place: the next job in it comes later, and is found without looking back.
+        """
+        seen = {(place.priority, place.queue): _just_before(place) for place in found}
+        if len(self._lanes) > _MOST_LANES:
+            self._lanes.clear()
+        self._lanes |= seen
         self._next_look_back = ended + (ended - began) * (1 / _SHARE - 1)
 
 

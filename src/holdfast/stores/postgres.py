@@ -24,7 +24,7 @@ from holdfast.sql import Script, SqlLibrary, Style
 from holdfast.stores.borrowed import AsyncBorrowed, Borrowed, recognise, recognise_async
 from holdfast.stores.known import CODE_VERSION, known_migrations
 from holdfast.stores.open import StoreConfig
-from holdfast.stores.runner import adrive, drive
+from holdfast.operations.drive import adrive, drive
 
 T = TypeVar("T")
 

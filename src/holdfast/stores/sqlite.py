@@ -19,7 +19,7 @@ from holdfast.sql import Script, SqlLibrary, Style
 from holdfast.stores.borrowed import AsyncBorrowed, Borrowed, recognise, recognise_async
 from holdfast.stores.known import CODE_VERSION, known_migrations
 from holdfast.stores.open import StoreConfig
-from holdfast.stores.runner import drive
+from holdfast.operations.drive import drive
 from holdfast.stores.sqlite_connection import connect, execute, translated
 from holdfast.stores.sqlite_writer import SqliteWriter, shared_writer
 
@@ -30,6 +30,7 @@ class SqliteStore:
     """Where the file is, and how to name things in it."""
 
     dialect = "sqlite"
+    driver = sqlite3.__name__
 
     def __init__(self, url: str, config: StoreConfig) -> None:
         self.path = _path(url)

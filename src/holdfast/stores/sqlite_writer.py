@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import DatabaseBusy, StoreError
 from holdfast.operations.statement import Verb
-from holdfast.stores.runner import drive
+from holdfast.operations.drive import drive
 from holdfast.stores.sqlite_connection import execute, is_busy, translated
 
 if TYPE_CHECKING:

@@ -10,31 +10,50 @@ from holdfast.sql import Script, SqlLibrary
 
 
 class BorrowingStore(Protocol):
-    """What an adapter needs to know of the store it works for."""
+    """What an adapter needs to know of the store it works for.
+
+    `library` has the scripts in the style of the store's own driver, `numbered` with numbered parameters, for asyncpg.
+    """
 
     @property
     def dialect(self) -> str: ...
     @property
-    def library(self) -> SqlLibrary:
-        """Scripts in the style of the store's own driver."""
+    def library(self) -> SqlLibrary: ...
     @property
-    def numbered(self) -> SqlLibrary:
-        """Scripts with numbered parameters, for asyncpg."""
+    def numbered(self) -> SqlLibrary: ...
     def parameters(self, statement: Statement) -> Mapping[str, object]: ...
     def script(self, statement: Statement) -> Script: ...
 
 
+class SqliteFile(BorrowingStore, Protocol):
+    """The same for a SQLite store: a borrowed connection must lead to the same file through the same library.
+
+    `path` is what realpath gives, `driver` the module that the store's own connections come from.
+    """
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def driver(self) -> str: ...
+
+
 class Borrowed(Protocol):
-    """A caller's connection or session, for as long as one verb runs on it."""
+    """A caller's connection or session, for as long as one verb runs on it.
 
-    def begin(self) -> None:
-        """Make sure that there is a transaction the caller will end; raise NoTransaction or AbortedTransaction."""
+    - `begin` makes sure that there is a transaction the caller will end.  It raises NoTransaction, AbortedTransaction, or
+      WrongConnection for what only the open connection can tell.
+    - `execute` runs on the caller's connection, leaving its row factory, isolation level and cursors alone.  What the
+      driver raises goes through unchanged, except that a transaction found aborted is AbortedTransaction.
+    - `on_commit` calls back once after the caller's commit, not after a rollback, nor for a savepoint; False if the
+      library has no hook for that.  The callback runs where the commit runs, so it must not wait, nor use the session;
+      what it raises is logged.
+    """
 
-    def execute(self, statement: Statement) -> Rows:
-        """Run on the caller's connection, leaving its row factory, isolation level and cursors alone."""
+    def begin(self) -> None: ...
 
-    def on_commit(self, callback: Callable[[], None]) -> bool:
-        """Call back after the caller's commit (not after a rollback, nor for a savepoint), if the library has a hook."""
+    def execute(self, statement: Statement) -> Rows: ...
+
+    def on_commit(self, callback: Callable[[], None]) -> bool: ...
 
 
 class AsyncBorrowed(Protocol):

@@ -1,0 +1,461 @@
+#!/usr/bin/env python3
+"""Everything a contributor runs, from nothing: `python3 dev.py test`. Standard library only, Python 3.11+."""
+
+from __future__ import annotations
+
+import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036  this file is the one that older Pythons get to see
+    sys.exit(f"Holdfast needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+TOOLS = ROOT / ".tools"
+LOCK = ROOT / "requirements.lock"
+STAMP = VENV / ".set-up-stamp"
+
+UV_REQUIREMENT = "uv>=0.9"
+PYTEST = ("pytest", "-n", "2")
+
+USAGE = """usage: python3 dev.py COMMAND [ARGUMENT…]
+
+  demo             thousands of jobs on SQLite, one worker killed, a ledger at the end
+  test             check, then all tests; after `--` come extra arguments for pytest
+  test ARGUMENT…   pytest with these arguments, nothing else: test tests/unit -k retry
+  check            lint, types, import rules and the generated-code check
+  lint [--fix]     ruff: rules and format
+  types            mypy --strict and basedpyright
+  bench …          benchmarks: drain, enqueue, latency
+  docs             build the documentation into site/
+  pg [--major 15]  a throw-away PostgreSQL until Ctrl-C
+  mutants [NAME…]  every patch in tests/mutants must make its test fail
+  generate         write the generated code; with --check only compare it
+  lock             resolve the dependencies anew into requirements.lock
+"""
+
+
+class Failed(Exception):
+    """Carries the line that tells the reader what failed and what to do."""
+
+
+def say(text: str) -> None:
+    print(f"dev: {text}", flush=True)
+
+
+# ---- programs that only Debian has -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DebianProgram:
+    program: str
+    packages: tuple[str, ...]
+    needed_for: str
+
+
+DEBIAN_PROGRAMS: tuple[DebianProgram, ...] = ()
+
+
+def missing_programs(
+    programs: Iterable[DebianProgram], which: Callable[[str], str | None] = shutil.which
+) -> list[DebianProgram]:
+    return [program for program in programs if which(program.program) is None]
+
+
+def provide_debian_programs(programs: Iterable[DebianProgram] = DEBIAN_PROGRAMS) -> None:
+    """As root they are installed; for anybody else it is said loudly what will not run, and in CI that is a failure."""
+    missing = missing_programs(programs)
+    if missing and can_install_packages():
+        apt_install([package for program in missing for package in program.packages])
+        return
+    for program in missing:
+        command = shlex.join(["sudo", "apt-get", "install", *program.packages])
+        line = f"NOT RUN: {program.needed_for}, because {program.program} is missing. Install it with: {command}"
+        if os.environ.get("CI") == "true":
+            raise Failed(line)
+        say(line)
+
+
+def can_install_packages() -> bool:
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def apt_install(packages: Sequence[str]) -> None:
+    with timed(f"apt-get install {' '.join(packages)}"):
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        install = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", *packages]
+        if subprocess.run(install, env=environment, check=False, capture_output=True).returncode == 0:
+            return
+        # A fresh machine has no package lists yet.
+        run_quietly(["apt-get", "update", "-qq"], environment)
+        run_quietly(install, environment)
+
+
+# ---- set-up ----------------------------------------------------------------------------------------------------------
+
+
+def base_python() -> str:
+    """The interpreter below any virtual environment dev.py may have been started from; only it has pip."""
+    base = Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
+    return str(base) if base.exists() else sys.executable
+
+
+def fingerprint(files: Iterable[Path], *facts: str) -> str:
+    digest = hashlib.sha256()
+    for part in [*(file.read_bytes() for file in files), *(fact.encode() for fact in facts)]:
+        digest.update(hashlib.sha256(part).digest())
+    return digest.hexdigest()
+
+
+def wanted_stamp() -> str:
+    # The root counts because the environment holds absolute paths; a moved checkout needs a new one.
+    return fingerprint([LOCK, ROOT / "pyproject.toml"], sys.version, base_python(), str(ROOT))
+
+
+def is_set_up(wanted: str) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return STAMP.read_text() == wanted
+    return False
+
+
+def set_up() -> None:
+    provide_debian_programs()
+    wanted = wanted_stamp()
+    if is_set_up(wanted):
+        return
+    with only_one_at_a_time():
+        if is_set_up(wanted):
+            return
+        uv = provide_uv()
+        provide_environment(uv)
+        STAMP.write_text(wanted)
+
+
+@contextlib.contextmanager
+def only_one_at_a_time() -> Iterator[None]:
+    TOOLS.mkdir(exist_ok=True)
+    with (TOOLS / "set-up.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def provide_uv() -> Path:
+    uv = TOOLS / "bin" / "uv"
+    if not uv.exists():
+        provide_pip()
+        with timed("fetch uv into .tools"):
+            command = [base_python(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            # --target because Debian's pip refuses to install anywhere else.
+            run_quietly([*command, "--upgrade", "--target", str(TOOLS), UV_REQUIREMENT])
+    return uv
+
+
+def provide_pip() -> None:
+    if succeeds([base_python(), "-m", "pip", "--version"]):
+        return
+    if base_python().startswith("/usr/bin/") and can_install_packages():
+        apt_install(["python3-pip"])
+        return
+    raise Failed("Python has no pip. Install it with: sudo apt-get install python3-pip   and run this again.")
+
+
+def provide_environment(uv: Path) -> None:
+    environment = uv_environment(pip_settings())
+    python = str(VENV / "bin" / "python")
+    if not succeeds([python, "-c", f"import sys; sys.exit(sys.version != {sys.version!r})"]):
+        with timed("create .venv"):
+            run_quietly([str(uv), "venv", "--clear", "--no-project", "--python", base_python(), str(VENV)], environment)
+    with timed("install requirements.lock into .venv"):
+        sync = [str(uv), "pip", "sync", "--python", python, "--require-hashes", str(LOCK)]
+        # uv does not read all of pip's configuration; where pip reaches an index and uv does not, pip does the work.
+        if not succeeds(sync, environment):
+            say("uv could not install; trying pip")
+            run_quietly([*pip_for(python), "--require-hashes", "-r", str(LOCK)])
+            run_quietly([*pip_for(python), "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
+            return
+        own = [str(uv), "pip", "install", "--python", python, "--no-deps", "--no-build-isolation", "--offline"]
+        run_quietly([*own, "--editable", str(ROOT)], environment)
+
+
+def pip_for(python: str) -> list[str]:
+    return [base_python(), "-m", "pip", "--python", python, "install", "--quiet", "--disable-pip-version-check"]
+
+
+def pip_settings() -> dict[str, str]:
+    command = [base_python(), "-m", "pip", "config", "list"]
+    return parse_pip_settings(subprocess.run(command, check=False, capture_output=True, text=True).stdout)
+
+
+def parse_pip_settings(listing: str) -> dict[str, str]:
+    """`global.index-url='…'` lines by their last word; the environment's, printed as `:env:.name`, win as in pip."""
+    settings: dict[str, str] = {}
+    for line in sorted(listing.splitlines(), key=lambda line: line.startswith(":env:")):
+        name, separator, value = line.partition("=")
+        if separator:
+            settings[name.rpartition(".")[2]] = value.strip("'\"")
+    return settings
+
+
+def uv_environment(pip: dict[str, str]) -> dict[str, str]:
+    environment = {**os.environ, "UV_SYSTEM_CERTS": "1", "UV_PYTHON_DOWNLOADS": "never"}
+    if "index-url" in pip:
+        environment.setdefault("UV_DEFAULT_INDEX", pip["index-url"])
+    if "cert" in pip:
+        environment.setdefault("SSL_CERT_FILE", pip["cert"])
+    return environment
+
+
+# ---- running ---------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def timed(what: str) -> Iterator[None]:
+    started = time.monotonic()
+    say(f"{what} …")
+    yield
+    say(f"{what}: {time.monotonic() - started:.1f} s")
+
+
+def succeeds(command: Sequence[str], environment: dict[str, str] | None = None) -> bool:
+    try:
+        return subprocess.run(command, env=environment, cwd=ROOT, check=False, capture_output=True).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+def run_quietly(command: Sequence[str], environment: dict[str, str] | None = None) -> None:
+    done = subprocess.run(command, env=environment, cwd=ROOT, check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failed(f"{shlex.join(command)} failed with exit code {done.returncode}:\n{done.stdout}{done.stderr}")
+
+
+# The first two would bring in foreign modules; without bytecode pytest rewrites its plug-ins anew, 1.5 s per process.
+NOT_INHERITED = {"PYTHONHOME", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
+
+
+def inside_environment() -> dict[str, str]:
+    environment = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
+    environment["VIRTUAL_ENV"] = str(VENV)
+    environment["PATH"] = f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    return environment
+
+
+def in_environment(command: Sequence[str]) -> list[str]:
+    return [str(VENV / "bin" / command[0]), *command[1:]]
+
+
+@dataclass(frozen=True)
+class Step:
+    name: str
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    step: Step
+    exit_code: int
+    seconds: float
+    output: str = ""
+
+    def line(self) -> str:
+        verdict = "ok" if self.exit_code == 0 else f"FAILED with exit code {self.exit_code}"
+        return f"{self.step.name}: {verdict}, {self.seconds:.1f} s"
+
+
+def run_captured(step: Step) -> Result:
+    started = time.monotonic()
+    done = subprocess.run(
+        in_environment(step.command),
+        env=inside_environment(),
+        cwd=ROOT,
+        check=False,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    return Result(step, done.returncode, time.monotonic() - started, done.stdout)
+
+
+def run_side_by_side(steps: Sequence[Step]) -> list[Result]:
+    results = []
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        for result in pool.map(run_captured, steps):
+            if result.exit_code != 0:
+                print(result.output, flush=True)
+            say(result.line())
+            results.append(result)
+    return results
+
+
+def run_in_the_open(step: Step) -> Result:
+    say(f"{step.name}: {shlex.join(step.command)}")
+    started = time.monotonic()
+    process = subprocess.Popen(in_environment(step.command), env=inside_environment(), cwd=ROOT)
+    exit_code = None
+    while exit_code is None:
+        # Ctrl-C reaches the child too; it decides what that means, and this process waits for it and reports.
+        with contextlib.suppress(KeyboardInterrupt):
+            exit_code = process.wait()
+    result = Result(step, exit_code, time.monotonic() - started)
+    say(result.line())
+    return result
+
+
+def conclude(results: Sequence[Result]) -> int:
+    failed = [result.step.name for result in results if result.exit_code != 0]
+    if failed:
+        say(f"FAILED: {', '.join(failed)}")
+        return 1
+    if len(results) > 1:
+        say("all passed")
+    return 0
+
+
+# ---- commands --------------------------------------------------------------------------------------------------------
+
+
+def lint_steps() -> list[Step]:
+    rules = Step("lint", ("ruff", "check", "--quiet", "."))
+    return [rules, Step("format", ("ruff", "format", "--check", "--quiet", "."))]
+
+
+def type_steps() -> list[Step]:
+    return [Step("types (mypy)", ("mypy", "--no-error-summary")), Step("types (basedpyright)", ("basedpyright",))]
+
+
+def check_steps() -> list[Step]:
+    # The slowest come first, so that the others share the second core.
+    return [*type_steps(), *lint_steps(), Step("import rules", ("lint-imports",)), *generate_steps(["--check"])]
+
+
+def generate_steps(arguments: Sequence[str]) -> list[Step]:
+    if not (ROOT / "tools" / "generate_client.py").exists():
+        return []
+    return [Step("generated code", ("python", "-m", "tools.generate_client", *arguments))]
+
+
+def python_step(name: str, module: str, arguments: Sequence[str]) -> Step:
+    return Step(name, ("python", "-m", module, *arguments))
+
+
+def test(arguments: Sequence[str]) -> int:
+    if arguments and arguments[0] != "--":
+        return conclude([run_in_the_open(Step("tests", (*PYTEST, *arguments)))])
+    results = run_side_by_side(check_steps())
+    results.append(run_in_the_open(Step("tests", (*PYTEST, *arguments[1:]))))
+    return conclude(results)
+
+
+def check(arguments: Sequence[str]) -> int:
+    refuse(arguments)
+    return conclude(run_side_by_side(check_steps()))
+
+
+def lint(arguments: Sequence[str]) -> int:
+    if list(arguments) == ["--fix"]:
+        fix = [Step("lint", ("ruff", "check", "--fix", ".")), Step("format", ("ruff", "format", "."))]
+        return conclude([run_in_the_open(step) for step in fix])
+    refuse(arguments)
+    return conclude(run_side_by_side(lint_steps()))
+
+
+def types(arguments: Sequence[str]) -> int:
+    refuse(arguments)
+    return conclude(run_side_by_side(type_steps()))
+
+
+def demo(arguments: Sequence[str]) -> int:
+    return conclude([run_in_the_open(python_step("demo", "holdfast", ["demo", *arguments]))])
+
+
+def bench(arguments: Sequence[str]) -> int:
+    return conclude([run_in_the_open(python_step("bench", "bench", arguments))])
+
+
+def docs(arguments: Sequence[str]) -> int:
+    return conclude([run_in_the_open(Step("docs", ("zensical", "build", "--clean", "--strict", *arguments)))])
+
+
+def pg(arguments: Sequence[str]) -> int:
+    return conclude([run_in_the_open(python_step("pg", "tools.postgres_server", arguments))])
+
+
+def mutants(arguments: Sequence[str]) -> int:
+    return conclude([run_in_the_open(python_step("mutants", "tools.mutants", arguments))])
+
+
+def generate(arguments: Sequence[str]) -> int:
+    steps = generate_steps(arguments)
+    if not steps:
+        say("nothing is generated yet")
+    return conclude([run_in_the_open(step) for step in steps])
+
+
+def lock(arguments: Sequence[str]) -> int:
+    """Export through uv's own lock, which records host names and therefore is neither kept nor committed."""
+    refuse(arguments)
+    uv = str(provide_uv())
+    environment = uv_environment(pip_settings())
+    (ROOT / "uv.lock").unlink(missing_ok=True)
+    with timed("resolve into requirements.lock"):
+        run_quietly([uv, "lock", "--python", base_python()], environment)
+        export = [uv, "export", "--all-extras", "--all-groups", "--format", "requirements-txt", "--no-header"]
+        export += ["--no-annotate", "--no-emit-project", "--quiet", "--output-file", str(LOCK)]
+        run_quietly(export, environment)
+    set_up()
+    return 0
+
+
+def refuse(arguments: Sequence[str]) -> None:
+    if arguments:
+        raise Failed(f"unknown arguments: {shlex.join(arguments)}\n\n{USAGE}")
+
+
+COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "demo": demo,
+    "test": test,
+    "check": check,
+    "lint": lint,
+    "types": types,
+    "bench": bench,
+    "docs": docs,
+    "pg": pg,
+    "mutants": mutants,
+    "generate": generate,
+    "lock": lock,
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    if not arguments or arguments[0] in {"-h", "--help", "help"}:
+        print(USAGE)
+        return 0 if arguments else 2
+    name, *rest = arguments
+    if name not in COMMANDS:
+        print(f"dev: unknown command: {name}\n\n{USAGE}", file=sys.stderr)
+        return 2
+    try:
+        if name != "lock":
+            set_up()
+        return COMMANDS[name](rest)
+    except Failed as failure:
+        print(f"dev: FAILED: {failure}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,283 @@
+"""The application object."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import inspect
+import os
+import sys
+import threading
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+
+from holdfast.app.job_handle import JobHandle
+from holdfast.client import AsyncClient, Client
+from holdfast.errors import DuplicateJobType, InvalidJobType, InvalidOption, UnknownJobType
+from holdfast.model.call import Call
+from holdfast.model.clock import Clock, Duration, checked_duration
+from holdfast.model.identifiers import checked_name
+from holdfast.model.ids import IdGenerator, new_ids
+from holdfast.model.job_type import CallSignature, JobType
+from holdfast.model.payload import DEFAULT_LIMIT, PayloadCodec
+from holdfast.model.retry import Retry
+from holdfast.notify import Hinter, Waker, open_hinter, open_waker
+from holdfast.stores import Store, StoreConfig, open_store
+from holdfast.worker import Context, Handler, SyncContext, Worker, WorkerConfig
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_CONTEXTS = (Context, SyncContext)
+
+
+class JobDecorator(Protocol):
+    """The typed decorator that `app.job(…)` returns."""
+
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, P], Awaitable[R]], /) -> JobHandle[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[SyncContext, P], R], /) -> JobHandle[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, Awaitable[R]], /) -> JobHandle[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> JobHandle[P, R]: ...
+
+
+class App:
+    """Job types, the database they live in, and ways to enqueue and run them.
+
+    - `url` ($HOLDFAST_URL, else sqlite:///holdfast.db): `postgresql://…` or `sqlite:///file.db`.
+    - `name` ("app"): whose schedules and workers these are, when several apps share a database.
+    - `schema` ("holdfast"), `prefix`, `id_type` ("uuid"), `auto_migrate` (no; SQLite always), `synchronous` ("full"),
+      `journal` ("wal"), `pool_size` (10): see `StoreConfig`.
+    - `notify` (yes): send and receive wake-up hints; without, workers poll.
+    - `payload_limit` (1 MiB): largest input or output.
+    - `new_ids`: makes job ids; must return UUID text unless `id_type` is "text".
+    """
+
+    def __init__(  # noqa: PLR0913 - every setting is a keyword with a default
+        self,
+        url: str | None = None,
+        *,
+        name: str = "app",
+        schema: str = "holdfast",
+        prefix: str | None = None,
+        id_type: str = "uuid",
+        auto_migrate: bool = False,
+        synchronous: str = "full",
+        journal: str = "wal",
+        pool_size: int = 10,
+        notify: bool = True,
+        channel: str = "holdfast",
+        payload_limit: int = DEFAULT_LIMIT,
+        new_ids: IdGenerator = new_ids,
+        clock: Clock | None = None,
+    ) -> None:
+        self.name = checked_name("name", name)
+        config = StoreConfig(
+            schema=schema, prefix=prefix, id_type=id_type, channel=channel, auto_migrate=auto_migrate,
+            synchronous=synchronous, journal=journal, clock=clock, pool_size=pool_size,
+        )
+        if not isinstance(payload_limit, int) or payload_limit < 1:
+            raise InvalidOption("payload_limit", payload_limit, "must be a positive number of bytes")
+        self._url = _default_url() if url is None else url
+        self.store: Store = open_store(self._url, config)
+        self._config = config
+        self._notify = notify
+        self._payload_limit = payload_limit
+        self._new_ids = new_ids
+        self._handlers: dict[str, Handler] = {}
+        self._handles: dict[str, JobHandle[Any, Any]] = {}
+        self._lock = threading.Lock()
+        self._hinter: Hinter | None = None
+        self._shared_client: Client | None = None
+        self._async_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncClient] = weakref.WeakKeyDictionary()
+
+    # --- registration -------------------------------------------------------------------------------------------------
+
+    def job(
+        self,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+    ) -> JobDecorator:
+        """Register a function as a job type.
+
+        - `name` (the function's): how its jobs are stored; must stay the same while jobs exist.
+        - `queue` ("default"), `priority` (0; smaller runs first), `retry` (`Retry()`).
+        - `timeout` (none): how long one attempt may take.
+        """
+        if callable(name):
+            raise InvalidJobType("write @app.job() with parentheses")
+
+        def register(fn: Callable[..., Any]) -> JobHandle[Any, Any]:
+            job_type = self._job_type(fn, name, queue, priority, retry or Retry(), timeout)
+            handler = Handler(job_type, fn)
+            self._refuse_conflict(handler)
+            self._handlers[job_type.name] = handler
+            handle: JobHandle[Any, Any] = JobHandle(self, job_type, fn)
+            self._handles[job_type.name] = handle
+            return handle
+
+        return register  # type: ignore[return-value]  # the overloads say more than a closure can
+
+    def call(self, type_name: str, /, *args: object, **kwargs: object) -> Call[Any]:
+        """A call by the name of a registered job type."""
+        handle = self._handles.get(type_name)
+        if handle is None:
+            raise UnknownJobType(type_name, tuple(self._handles))
+        return handle.call(*args, **kwargs)
+
+    @property
+    def job_types(self) -> dict[str, JobHandle[Any, Any]]:
+        """The registered job types by name."""
+        return dict(self._handles)
+
+    def _job_type(  # noqa: PLR0913, PLR0917 - one parameter per option
+        self, fn: Callable[..., Any], name: str | None, queue: str, priority: int, retry: Retry, timeout: Duration | None
+    ) -> JobType:
+        if not inspect.isroutine(fn):
+            raise InvalidJobType(f"{fn!r} is not a function")
+        type_name = checked_name("name", fn.__name__ if name is None else name)
+        if not isinstance(priority, int) or not -32_768 <= priority <= 32_767:  # noqa: PLR2004 - a smallint
+            raise InvalidOption("priority", priority, "must be a whole number from -32,768 to 32,767; smaller runs first")
+        if not isinstance(retry, Retry):
+            raise InvalidOption("retry", retry, "must be a Retry(…)")
+        signature = CallSignature(type_name, fn, _CONTEXTS, self._payload_limit)
+        if signature.context_type is (SyncContext if inspect.iscoroutinefunction(fn) else Context):
+            raise InvalidJobType(f"{type_name}: async def handlers take Context, def handlers take SyncContext")
+        return JobType(
+            name=type_name,
+            queue=checked_name("queue", queue),
+            priority=priority,
+            retry=retry,
+            timeout=None if timeout is None else checked_duration("timeout", timeout),
+            signature=signature,
+            output=PayloadCodec(type_name, signature.output_hint, self._payload_limit),
+        )
+
+    def _refuse_conflict(self, handler: Handler) -> None:
+        known = self._handlers.get(handler.job_type.name)
+        if known is not None and _place(known.function) != _place(handler.function):
+            raise DuplicateJobType(handler.job_type.name, _place(known.function), _place(handler.function))
+
+    # --- clients ------------------------------------------------------------------------------------------------------
+
+    def client(self) -> Client:
+        """A client for threads; close it, or use it as a context manager."""
+        return Client(self.store.sync(), self._get_hinter(), self._inner_channel, self._new_ids)
+
+    def async_client(self) -> AsyncClient:
+        """A client for one event loop; close it, or use it as an async context manager."""
+        return AsyncClient(self.store.asynchronous(), self._get_hinter(), self._inner_channel, self._new_ids)
+
+    @property
+    def shared_client(self) -> Client:
+        """The client behind `job.enqueue(…)`: opened on first use, closed with the process."""
+        with self._lock:
+            if self._shared_client is None:
+                self._shared_client = self.client_unlocked()
+                atexit.register(self.close)
+            return self._shared_client
+
+    async def shared_async_client(self) -> AsyncClient:
+        """The client behind `job.aenqueue(…)`: one per event loop."""
+        loop = asyncio.get_running_loop()
+        client = self._async_clients.get(loop)
+        if client is None:
+            client = self._async_clients[loop] = self.async_client()
+        return client
+
+    def close(self) -> None:
+        """Close what `enqueue` shorthands opened, and send the last hints; idempotent."""
+        with self._lock:
+            client, self._shared_client = self._shared_client, None
+            hinter, self._hinter = self._hinter, None
+        if client is not None:
+            client.close()
+        if hinter is not None:
+            hinter.close()
+
+    def client_unlocked(self) -> Client:
+        return Client(self.store.sync(), self._hinter_unlocked(), self._inner_channel, self._new_ids)
+
+    def _get_hinter(self) -> Hinter:
+        with self._lock:
+            return self._hinter_unlocked()
+
+    def _hinter_unlocked(self) -> Hinter:
+        if self._hinter is None:
+            self._hinter = open_hinter(self.store.dialect, self._url, self._config.channel, is_enabled=self._notify)
+        return self._hinter
+
+    @property
+    def _inner_channel(self) -> str | None:
+        """The channel for hints inside a borrowed transaction."""
+        from holdfast.notify.open import work_channel
+
+        return work_channel(self._config.channel) if self._notify and self.store.dialect == "postgres" else None
+
+    # --- workers ------------------------------------------------------------------------------------------------------
+
+    def make_worker(self, config: WorkerConfig) -> Worker:
+        """A worker, not yet running; needs a running event loop."""
+        from holdfast.stores.known import CODE_VERSION
+
+        return Worker(
+            self.store,
+            self._handlers,
+            config if self._notify else replace(config, is_notified=False),
+            version=CODE_VERSION,
+            waker=lambda queues: self._waker(config, queues),
+            async_client=self.async_client(),
+            sync_client=self.client(),
+        )
+
+    @asynccontextmanager
+    async def worker(
+        self, *, queues: Sequence[str] | None = None, concurrency: int | None = None, config: WorkerConfig | None = None
+    ) -> AsyncIterator[Worker]:
+        """A worker in this process, for as long as the block runs."""
+        worker = self.make_worker(replace(config or WorkerConfig(), queues=queues, concurrency=concurrency)
+                                  if config is None else config)
+        task = asyncio.create_task(worker.run(), name="holdfast-worker")
+        try:
+            yield worker
+        finally:
+            worker.stop()
+            await task
+
+    def run_worker(self, config: WorkerConfig | None = None) -> None:
+        """Run a worker until SIGTERM or SIGINT; a second signal stops at once."""
+        from holdfast.worker.process import run_until_signalled
+
+        run_until_signalled(lambda: self.make_worker(config or WorkerConfig()))
+
+    def _waker(self, config: WorkerConfig, queues: Sequence[str]) -> Waker:
+        where = self._url if self.store.dialect == "postgres" else self.store.url.removeprefix("sqlite:///")
+        return open_waker(
+            self.store.dialect, where, self._config.channel, queues, is_enabled=self._notify and config.is_notified
+        )
+
+
+def _default_url() -> str:
+    if url := os.environ.get("HOLDFAST_URL"):
+        return url
+    path = Path("holdfast.db").absolute()
+    print(f"holdfast: no URL given, using {path}", file=sys.stderr)
+    return f"sqlite:///{path}"
+
+
+def _place(function: Callable[..., Any]) -> str:
+    """Where a function is defined; the same for a module imported under two names."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function)
+

@@ -1,0 +1,139 @@
+"""The client for async code; `client.py` is generated from this file by `python3 dev.py generate`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import partial
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+from holdfast.client.batch import Batch
+from holdfast.errors import DatabaseBusy, DatabaseUnavailable, SerializationConflict
+from holdfast.model.call import Call, EnqueueOptions
+from holdfast.model.ids import IdGenerator
+from holdfast.model.job import AttemptRecord, Chain, Job, Page
+from holdfast.notify import Hinter
+from holdfast.operations.drive import adrive
+from holdfast.operations.enqueue_jobs import enqueue_jobs
+from holdfast.operations.get_job import find_job, get_job, list_attempts
+from holdfast.operations.list_jobs import list_jobs
+from holdfast.operations.migrate import Migration
+from holdfast.operations.statement import Verb
+from holdfast.stores import AsyncStore
+from holdfast.stores.borrowed import AsyncTransaction
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+_TRIES = 4
+_FIRST_PAUSE = 0.05
+
+
+class AsyncClient:
+    """Enqueues and reads jobs; made by `app.async_client()`, safe to share between tasks of one event loop."""
+
+    def __init__(self, store: AsyncStore, hinter: Hinter, channel: str | None, new_ids: IdGenerator) -> None:
+        self._store = store
+        self._hinter = hinter
+        self._channel = channel
+        self._new_ids = new_ids
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Give back connections; idempotent."""
+        await self._store.close()
+
+    async def enqueue(
+        self, call: Call[R], *, tx: AsyncTransaction | None = None, **options: Unpack[EnqueueOptions]
+    ) -> Chain[R]:
+        """Create a job: with `tx`, if and only if the caller's transaction commits."""
+        chains = await self.enqueue_many([call], tx=tx, **options)
+        return chains[0]
+
+    async def enqueue_many(
+        self, calls: Iterable[Call[R]], *, tx: AsyncTransaction | None = None, **options: Unpack[EnqueueOptions]
+    ) -> list[Chain[R]]:
+        """Create jobs in order, all or none; options are for all, those of `call.options(…)` win."""
+        batch = Batch(calls, options, self._new_ids)
+        if not batch.calls:
+            return []
+        if tx is None:
+            await self._store.ensure_ready()
+            existing = await self._run_again(lambda: enqueue_jobs(batch.documents, None))
+            self._hinter.hint(batch.queues)
+        else:
+            borrowed = await self._store.borrow(tx)
+            is_hooked = borrowed.on_commit(partial(self._hinter.hint, batch.queues))
+            channel = None if is_hooked else self._channel
+            existing = await adrive(enqueue_jobs(batch.documents, channel), borrowed.execute)
+        return batch.chains(existing)
+
+    async def get_job(self, job_id: str) -> Job:
+        """The job, or JobNotFound."""
+        return await self._read(lambda: get_job(job_id))
+
+    async def find_job(self, job_id: str) -> Job | None:
+        """The job, or None."""
+        return await self._read(lambda: find_job(job_id))
+
+    async def list_attempts(self, job_id: str) -> list[AttemptRecord]:
+        """The attempts that did not complete the job, oldest first."""
+        return await self._read(lambda: list_attempts(job_id))
+
+    async def list_jobs(  # noqa: PLR0913 - one parameter per filter is the interface
+        self,
+        *,
+        status: Iterable[str] | str | None = None,
+        type_name: str | None = None,
+        queue: str | None = None,
+        tenant: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+        newest_first: bool = True,
+    ) -> Page[Job]:
+        """A page of jobs in order of enqueue; pass `next_cursor` back as `cursor` for the next one."""
+        return await self._read(
+            lambda: list_jobs(
+                status=status,
+                type_name=type_name,
+                queue=queue,
+                tenant=tenant,
+                since=since,
+                until=until,
+                limit=limit,
+                cursor=cursor,
+                newest_first=newest_first,
+            )
+        )
+
+    async def migrate(self) -> Sequence[Migration]:
+        """Bring the schema up to date; returns what was applied."""
+        return await self._store.migrate()
+
+    async def _read(self, verb: Verb[T]) -> T:
+        await self._store.ensure_ready()
+        return await self._store.run(verb, read_only=True)
+
+    async def _run_again(self, verb: Verb[T]) -> T:
+        """Ids are made here, so a try whose commit may or may not have happened can simply be repeated."""
+        pause = _FIRST_PAUSE
+        for _ in range(_TRIES - 1):
+            try:
+                return await self._store.run(verb)
+            except DatabaseBusy:
+                raise
+            except (DatabaseUnavailable, SerializationConflict):
+                await asyncio.sleep(pause)
+                pause *= 4
+        return await self._store.run(verb)

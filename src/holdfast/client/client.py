@@ -1,0 +1,142 @@
+"""The client for threads.
+
+Generated from `async_client.py` by `python3 dev.py generate`; edit that file instead.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import partial
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+from holdfast.client.batch import Batch
+from holdfast.errors import DatabaseBusy, DatabaseUnavailable, SerializationConflict
+from holdfast.model.call import Call, EnqueueOptions
+from holdfast.model.ids import IdGenerator
+from holdfast.model.job import AttemptRecord, Chain, Job, Page
+from holdfast.notify import Hinter
+from holdfast.operations.drive import drive
+from holdfast.operations.enqueue_jobs import enqueue_jobs
+from holdfast.operations.get_job import find_job, get_job, list_attempts
+from holdfast.operations.list_jobs import list_jobs
+from holdfast.operations.migrate import Migration
+from holdfast.operations.statement import Verb
+from holdfast.stores import SyncStore
+from holdfast.stores.borrowed import SyncTransaction
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+_TRIES = 4
+_FIRST_PAUSE = 0.05
+
+
+class Client:
+    """Enqueues and reads jobs; made by `app.client()`, safe to share between threads."""
+
+    def __init__(self, store: SyncStore, hinter: Hinter, channel: str | None, new_ids: IdGenerator) -> None:
+        self._store = store
+        self._hinter = hinter
+        self._channel = channel
+        self._new_ids = new_ids
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back connections; idempotent."""
+        self._store.close()
+
+    def enqueue(
+        self, call: Call[R], *, tx: SyncTransaction | None = None, **options: Unpack[EnqueueOptions]
+    ) -> Chain[R]:
+        """Create a job: with `tx`, if and only if the caller's transaction commits."""
+        chains = self.enqueue_many([call], tx=tx, **options)
+        return chains[0]
+
+    def enqueue_many(
+        self, calls: Iterable[Call[R]], *, tx: SyncTransaction | None = None, **options: Unpack[EnqueueOptions]
+    ) -> list[Chain[R]]:
+        """Create jobs in order, all or none; options are for all, those of `call.options(…)` win."""
+        batch = Batch(calls, options, self._new_ids)
+        if not batch.calls:
+            return []
+        if tx is None:
+            self._store.ensure_ready()
+            existing = self._run_again(lambda: enqueue_jobs(batch.documents, None))
+            self._hinter.hint(batch.queues)
+        else:
+            borrowed = self._store.borrow(tx)
+            is_hooked = borrowed.on_commit(partial(self._hinter.hint, batch.queues))
+            channel = None if is_hooked else self._channel
+            existing = drive(enqueue_jobs(batch.documents, channel), borrowed.execute)
+        return batch.chains(existing)
+
+    def get_job(self, job_id: str) -> Job:
+        """The job, or JobNotFound."""
+        return self._read(lambda: get_job(job_id))
+
+    def find_job(self, job_id: str) -> Job | None:
+        """The job, or None."""
+        return self._read(lambda: find_job(job_id))
+
+    def list_attempts(self, job_id: str) -> list[AttemptRecord]:
+        """The attempts that did not complete the job, oldest first."""
+        return self._read(lambda: list_attempts(job_id))
+
+    def list_jobs(  # noqa: PLR0913 - one parameter per filter is the interface
+        self,
+        *,
+        status: Iterable[str] | str | None = None,
+        type_name: str | None = None,
+        queue: str | None = None,
+        tenant: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+        newest_first: bool = True,
+    ) -> Page[Job]:
+        """A page of jobs in order of enqueue; pass `next_cursor` back as `cursor` for the next one."""
+        return self._read(
+            lambda: list_jobs(
+                status=status,
+                type_name=type_name,
+                queue=queue,
+                tenant=tenant,
+                since=since,
+                until=until,
+                limit=limit,
+                cursor=cursor,
+                newest_first=newest_first,
+            )
+        )
+
+    def migrate(self) -> Sequence[Migration]:
+        """Bring the schema up to date; returns what was applied."""
+        return self._store.migrate()
+
+    def _read(self, verb: Verb[T]) -> T:
+        self._store.ensure_ready()
+        return self._store.run(verb, read_only=True)
+
+    def _run_again(self, verb: Verb[T]) -> T:
+        """Ids are made here, so a try whose commit may or may not have happened can simply be repeated."""
+        pause = _FIRST_PAUSE
+        for _ in range(_TRIES - 1):
+            try:
+                return self._store.run(verb)
+            except DatabaseBusy:
+                raise
+            except (DatabaseUnavailable, SerializationConflict):
+                time.sleep(pause)
+                pause *= 4
+        return self._store.run(verb)

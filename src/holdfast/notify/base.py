@@ -1,0 +1,39 @@
+"""The two ends of a hint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+
+class Hinter(Protocol):
+    """The sending end: from any thread, without waiting, without failing."""
+
+    def hint(self, queues: Iterable[str]) -> None:
+        """There is work in `queues`; sent soon, many hints as one."""
+
+    def close(self) -> None:
+        """Send what is left; idempotent."""
+
+
+class Waker(Protocol):
+    """The receiving end, on a worker's event loop."""
+
+    async def wait(self, timeout: float) -> None:
+        """Return when there may be work, or after `timeout` seconds."""
+
+    def poke(self) -> None:
+        """Make the present or next `wait` return at once."""
+
+    async def close(self) -> None:
+        """Stop listening; idempotent."""
+
+
+class Silence:
+    """A hinter that says nothing: hints are switched off, or the database needs none."""
+
+    def hint(self, queues: Iterable[str]) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        """Nothing to do."""

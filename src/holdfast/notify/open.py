@@ -1,0 +1,35 @@
+"""Which notifier belongs to which store."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from holdfast.notify.base import Hinter, Silence, Waker
+from holdfast.notify.polling import PollingWaker
+
+
+def work_channel(prefix: str) -> str:
+    """The channel on which work is announced."""
+    return f"{prefix}_work"
+
+
+def open_hinter(dialect: str, conninfo: str, channel_prefix: str, *, is_enabled: bool) -> Hinter:
+    """The sending end for a store."""
+    if dialect != "postgres" or not is_enabled:
+        return Silence()
+    from holdfast.notify.postgres import PostgresHinter
+
+    return PostgresHinter(conninfo, work_channel(channel_prefix))
+
+
+def open_waker(dialect: str, conninfo: str, channel_prefix: str, queues: Collection[str], *, is_enabled: bool) -> Waker:
+    """The receiving end for a store; `conninfo` is a URL, or a path for SQLite."""
+    if not is_enabled:
+        return PollingWaker()
+    if dialect == "postgres":
+        from holdfast.notify.postgres import PostgresWaker
+
+        return PostgresWaker(conninfo, work_channel(channel_prefix), frozenset(queues))
+    from holdfast.notify.sqlite import DataVersionWaker
+
+    return DataVersionWaker(conninfo)

@@ -1,0 +1,26 @@
+"""Waiting without hints: what lies below every notifier."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class PollingWaker:
+    """Wakes by time alone, or when poked."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    async def wait(self, timeout: float) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
+        except TimeoutError:
+            pass
+        self._event.clear()
+
+    def poke(self) -> None:
+        self._event.set()
+
+    async def close(self) -> None:
+        """Nothing is open."""

@@ -1,0 +1,143 @@
+"""LISTEN/NOTIFY: one sending thread and one listening connection per process, both expendable."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import threading
+from collections.abc import Iterable
+
+import psycopg
+
+from holdfast.operations.drive import drive
+from holdfast.operations.notify_work import notify_work
+from holdfast.operations.statement import Rows, Statement
+from holdfast.sql import SqlLibrary, Style
+
+_log = logging.getLogger("holdfast.notify")
+_library = SqlLibrary("postgres", "holdfast", "", Style.PYFORMAT)
+
+_PING_SECONDS = 15.0
+_LONGEST_BACKOFF = 5.0
+
+
+class PostgresHinter:
+    """Sends hints from its own thread and connection, after the commit they tell of.
+
+    Whatever gathers while one NOTIFY is under way goes out with the next: an idle system adds no delay, and a thousand
+    enqueues do not make a thousand notifications.
+    """
+
+    def __init__(self, conninfo: str, channel: str) -> None:
+        self._conninfo = conninfo
+        self._channel = channel
+        self._queues: set[str] = set()
+        self._wake = threading.Condition()
+        self._is_closing = False
+        self._thread: threading.Thread | None = None
+
+    def hint(self, queues: Iterable[str]) -> None:
+        with self._wake:
+            self._queues.update(queues)
+            if self._thread is None and not self._is_closing:
+                self._thread = threading.Thread(target=self._serve, name="holdfast-hinter", daemon=True)
+                self._thread.start()
+            self._wake.notify()
+
+    def close(self) -> None:
+        with self._wake:
+            self._is_closing = True
+            self._wake.notify()
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+            self._thread = None
+
+    def _serve(self) -> None:
+        connection: psycopg.Connection | None = None
+        while True:
+            with self._wake:
+                while not self._queues and not self._is_closing:
+                    self._wake.wait()
+                queues, self._queues = self._queues, set()
+            if not queues:
+                break
+            try:
+                connection = connection or psycopg.connect(
+                    self._conninfo, autocommit=True, prepare_threshold=None, connect_timeout=5
+                )
+                _send(connection, self._channel, queues)
+            except psycopg.Error as error:
+                # A lost hint costs a poll interval, so it is not worth a retry.
+                _log.debug("hint not sent: %s", error)
+                if connection is not None:
+                    connection.close()
+                    connection = None
+        if connection is not None:
+            connection.close()
+
+
+def _send(connection: psycopg.Connection, channel: str, queues: Iterable[str]) -> None:
+    def execute(statement: Statement) -> Rows:
+        part = _library.script(statement.name).parts[0]
+        return connection.execute(part.text, statement.parameters).fetchall()
+
+    drive(notify_work(channel, queues), execute)
+
+
+class PostgresWaker:
+    """Listens on a connection of its own; reconnects for ever, and polling goes on meanwhile."""
+
+    def __init__(self, conninfo: str, channel: str, queues: frozenset[str]) -> None:
+        self._conninfo = conninfo
+        self._channel = channel
+        self._queues = queues
+        self._event = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def wait(self, timeout: float) -> None:
+        if self._task is None:
+            self._task = asyncio.create_task(self._listen(), name="holdfast-listener")
+        try:
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
+        except TimeoutError:
+            pass
+        self._event.clear()
+
+    def poke(self) -> None:
+        self._event.set()
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _listen(self) -> None:
+        backoff = 0.1
+        while True:
+            try:
+                async with await psycopg.AsyncConnection.connect(
+                    self._conninfo, autocommit=True, prepare_threshold=None, connect_timeout=5
+                ) as connection:
+                    await connection.execute(f'LISTEN "{self._channel}"')  # a checked identifier
+                    backoff = 0.1
+                    # Hints sent while nobody listened are lost; look once.
+                    self._event.set()
+                    await self._receive(connection)
+            except (psycopg.Error, OSError, TimeoutError) as error:
+                _log.debug("listener: %s; again in %.1f s", error, backoff)
+            await asyncio.sleep(backoff * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
+            backoff = min(backoff * 2, _LONGEST_BACKOFF)
+
+    async def _receive(self, connection: psycopg.AsyncConnection) -> None:
+        """Pass hints on; a silent connection is pinged, because a half-open one stays silent for ever."""
+        while True:
+            async for notification in connection.notifies(timeout=_PING_SECONDS):
+                if notification.payload in self._queues:
+                    self._event.set()
+            async with asyncio.timeout(_PING_SECONDS):
+                await connection.execute("SELECT 1")

@@ -1,0 +1,51 @@
+"""SQLite: other processes' commits are seen in `PRAGMA data_version`."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+
+#: how often an idle worker looks; a look costs some microseconds
+_INTERVAL = 0.005
+
+
+class DataVersionWaker:
+    """Watches the file only while somebody waits; a busy worker costs nothing."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+        self._seen: int | None = None
+        self._event = asyncio.Event()
+
+    async def wait(self, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while not self._event.is_set() and (left := deadline - time.monotonic()) > 0:
+            if self._has_changed():
+                break
+            try:
+                async with asyncio.timeout(min(_INTERVAL, left)):
+                    await self._event.wait()
+            except TimeoutError:
+                pass
+        self._event.clear()
+
+    def poke(self) -> None:
+        self._event.set()
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _has_changed(self) -> bool:
+        try:
+            if self._connection is None:
+                self._connection = sqlite3.connect(self._path, isolation_level=None, timeout=0)
+            version: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
+        except sqlite3.Error:
+            return False  # the poll goes on, and whoever really needs the file reports what is wrong with it
+        changed = self._seen is not None and version != self._seen
+        self._seen = version
+        return changed

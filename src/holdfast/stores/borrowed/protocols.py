@@ -1,0 +1,57 @@
+"""Types for tx=, so that a type checker knows what each client takes without the libraries being installed.
+
+They are told apart by what a commit returns: nothing, or something to await.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any, Protocol, TypeAlias
+
+
+class SyncConnection(Protocol):
+    """psycopg, sqlite3 and SQLAlchemy connections; Session and scoped_session."""
+
+    def commit(self) -> None: ...
+    def rollback(self) -> None: ...
+    def execute(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+class SyncCursor(Protocol):
+    """psycopg and sqlite3 cursors."""
+
+    @property
+    def connection(self) -> SyncConnection: ...
+    def close(self) -> None: ...
+    def fetchone(self) -> Any: ...
+
+
+class AsyncConnection(Protocol):
+    """psycopg, aiosqlite and SQLAlchemy async connections; AsyncSession and async_scoped_session."""
+
+    def commit(self) -> Awaitable[None]: ...
+    def rollback(self) -> Awaitable[None]: ...
+    def execute(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+class AsyncCursor(Protocol):
+    """psycopg's async cursors."""
+
+    @property
+    def connection(self) -> AsyncConnection: ...
+    def close(self) -> Awaitable[None]: ...
+    def fetchone(self) -> Awaitable[Any]: ...
+
+
+class AsyncpgConnection(Protocol):
+    """asyncpg connections, which commit through their transactions only; their pool's proxies too."""
+
+    def is_in_transaction(self) -> bool: ...
+    def transaction(self, *args: Any, **kwargs: Any) -> Any: ...
+    def fetch(self, *args: Any, **kwargs: Any) -> Awaitable[Any]: ...
+
+
+#: what `tx=` of the sync client takes
+SyncTransaction: TypeAlias = SyncConnection | SyncCursor
+#: what `tx=` of the async client takes
+AsyncTransaction: TypeAlias = AsyncConnection | AsyncCursor | AsyncpgConnection

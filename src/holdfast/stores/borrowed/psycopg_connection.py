@@ -1,0 +1,88 @@
+"""psycopg 3 connections, sync and async; a cursor stands for its connection."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.errors import AbortedTransaction, NoTransaction, WrongConnection
+from holdfast.operations.statement import Rows, Statement
+from holdfast.stores.borrowed.base import BorrowingStore
+from holdfast.stores.borrowed.script_run import Values, run_script, run_script_async
+
+# libpq's numbers; psycopg's enumerations compare equal to them
+_IDLE = 0
+_IN_ERROR = 3
+_PIPELINE_OFF = 0
+
+
+class PsycopgConnection:
+    """For threads."""
+
+    def __init__(self, connection: Any, store: BorrowingStore) -> None:
+        refuse_closed(connection)
+        self._connection = connection
+        self._store = store
+
+    def begin(self) -> None:
+        if self._connection.info.pipeline_status != _PIPELINE_OFF:
+            # A nested pipeline waits for what is under way; before that nobody knows the state of the transaction.
+            with self._connection.pipeline():
+                pass
+        check_transaction(self._connection, "`with connection.transaction():`")
+
+    def execute(self, statement: Statement) -> Rows:
+        return run_script(self._store.script(statement), self._store.parameters(statement), self._fetch)
+
+    def on_commit(self, callback: Callable[[], None]) -> bool:  # noqa: ARG002 - psycopg has no such hook
+        return False
+
+    def _fetch(self, text: str, values: Values) -> Rows | None:
+        # Neither connection.cursor() nor connection.execute(): the user's cursor_factory may bind in another style
+        # (RawCursor), and the row_factory makes anything of a row.
+        psycopg = sys.modules["psycopg"]
+        with psycopg.Cursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
+            cursor.execute(text, values, prepare=False)
+            return None if cursor.description is None else cursor.fetchall()
+
+
+class PsycopgAsyncConnection:
+    """For an event loop."""
+
+    def __init__(self, connection: Any, store: BorrowingStore) -> None:
+        refuse_closed(connection)
+        self._connection = connection
+        self._store = store
+
+    async def begin(self) -> None:
+        if self._connection.info.pipeline_status != _PIPELINE_OFF:
+            async with self._connection.pipeline():
+                pass
+        check_transaction(self._connection, "`async with connection.transaction():`")
+
+    async def execute(self, statement: Statement) -> Rows:
+        return await run_script_async(self._store.script(statement), self._store.parameters(statement), self._fetch)
+
+    def on_commit(self, callback: Callable[[], None]) -> bool:  # noqa: ARG002 - as in the sync class
+        return False
+
+    async def _fetch(self, text: str, values: Values) -> Rows | None:
+        psycopg = sys.modules["psycopg"]
+        async with psycopg.AsyncCursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
+            await cursor.execute(text, values, prepare=False)
+            return None if cursor.description is None else await cursor.fetchall()
+
+
+def refuse_closed(connection: Any) -> None:
+    if connection.closed:
+        raise WrongConnection(connection, "the connection is closed; open a new one")
+
+
+def check_transaction(connection: Any, block: str) -> None:
+    """Without autocommit the first statement begins a transaction, so an idle connection will do."""
+    status = connection.info.transaction_status
+    if status == _IN_ERROR:
+        raise AbortedTransaction
+    if status == _IDLE and connection.autocommit:
+        raise NoTransaction("psycopg connection in autocommit mode", f"enqueue inside {block}")

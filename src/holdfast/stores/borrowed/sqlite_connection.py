@@ -1,0 +1,122 @@
+"""sqlite3 connections; a cursor stands for its connection."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+from holdfast.errors import NoTransaction, WrongConnection
+from holdfast.operations.statement import Rows, Statement
+from holdfast.stores.borrowed.base import BorrowingStore, SqliteFile
+from holdfast.stores.borrowed.script_run import Values, run_script
+
+#: sqlite3.LEGACY_TRANSACTION_CONTROL, the only mode before Python 3.12
+_LEGACY = -1
+
+
+class SqliteConnection:
+    """For the thread that opened it, unless its user allowed others."""
+
+    def __init__(self, connection: Any, store: BorrowingStore) -> None:
+        self._store = cast("SqliteFile", store)
+        refuse_unusable(connection, connection, self._store)
+        self._connection = connection
+
+    def begin(self) -> None:
+        begin(self._connection, self._connection, self._store)
+
+    def execute(self, statement: Statement) -> Rows:
+        return execute(self._connection, self._store, statement)
+
+    def on_commit(self, callback: Callable[[], None]) -> bool:  # noqa: ARG002 - sqlite3 has no such hook
+        return False
+
+
+def refuse_unusable(tx: object, connection: Any, store: SqliteFile) -> None:
+    """Closed, or of another SQLite library than the store's; `tx` is what the caller passed."""
+    library = _library(connection)
+    if library != store.driver:
+        raise WrongConnection(
+            tx,
+            f"it comes from {library} but Holdfast uses {store.driver}, and two SQLite libraries on one file in one "
+            f"process drop each other's locks; connect with {store.driver}",
+        )
+    try:
+        connection.in_transaction  # noqa: B018 - raises if closed, in any thread
+    except connection.ProgrammingError:
+        raise WrongConnection(tx, "the connection is closed; open a new one") from None
+
+
+def begin(tx: object, connection: Any, store: SqliteFile) -> None:
+    """Check the file, and begin if sqlite3 would leave that to the first INSERT, UPDATE or DELETE.
+
+    By itself it opens no transaction before SELECT or WITH … INSERT, which would then survive the user's rollback.
+    """
+    with _plain_text(connection):
+        refuse_other_file(tx, _cursor(connection).execute("PRAGMA database_list").fetchall(), store)
+    if needs_begin(connection):
+        _cursor(connection).execute("BEGIN IMMEDIATE")
+
+
+def needs_begin(connection: Any) -> bool:
+    """False inside a transaction, NoTransaction if nobody would end the one we began."""
+    if connection.in_transaction:
+        return False
+    if getattr(connection, "autocommit", _LEGACY) == _LEGACY:
+        if connection.isolation_level is not None:
+            return True
+        mode = "isolation_level=None"
+    else:
+        mode = "autocommit=True"
+    raise NoTransaction(
+        f"SQLite connection with {mode}",
+        'execute "BEGIN IMMEDIATE" before and "COMMIT" after it, or connect without that setting',
+    )
+
+
+def refuse_other_file(tx: object, databases: Rows, store: SqliteFile) -> None:
+    """`databases` is what PRAGMA database_list says."""
+    path = next(path for _, name, path in databases if name == "main")
+    # Not samefile: through a hard link SQLite would look for another WAL.
+    if path != store.path and (not path or os.path.realpath(path) != store.path):
+        raise WrongConnection(
+            tx,
+            f"it is open on {path or 'a database in memory'} but this app's jobs are in {store.path}; "
+            f"use one file for both",
+        )
+
+
+def execute(connection: Any, store: SqliteFile, statement: Statement) -> Rows:
+    """All parts, in the calling thread."""
+
+    def fetch(text: str, values: Values) -> Rows | None:
+        cursor = _cursor(connection).execute(text, values)
+        return None if cursor.description is None else cursor.fetchall()
+
+    with _plain_text(connection):
+        return run_script(store.script(statement), store.parameters(statement), fetch)
+
+
+def _library(connection: Any) -> str:
+    """The module of the SQLite library that made the connection, whatever subclass it is."""
+    found = (kind.__module__.partition(".")[0] for kind in type(connection).__mro__ if kind.__name__ == "Connection")
+    return next((root for root in found if root in ("sqlite3", "pysqlite3")), type(connection).__module__)
+
+
+def _cursor(connection: Any) -> Any:
+    """A cursor without the connection's row factory, and not one of a class that a subclass hands out."""
+    return sys.modules[_library(connection)].Cursor(connection)
+
+
+@contextlib.contextmanager
+def _plain_text(connection: Any) -> Iterator[None]:
+    """The text factory belongs to the connection, not to the cursor: lay the user's aside and put it back."""
+    theirs = connection.text_factory
+    connection.text_factory = str
+    try:
+        yield
+    finally:
+        connection.text_factory = theirs

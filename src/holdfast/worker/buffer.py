@@ -1,0 +1,68 @@
+"""Claimed jobs that wait for a slot.
+
+`ready` may be started; `reserve` is one prefetched batch that the database still knows as not started, so that a crash gives
+its jobs their attempt back.  The claim that fetches the next reserve makes the last one ready.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+
+from holdfast.model.scan_position import Instant
+from holdfast.operations.claim_jobs import ClaimedJob
+
+#: how much work to keep at hand, as time: long enough to bridge a round trip, short enough to leave the rest to others
+_HORIZON_SECONDS = 0.03
+
+
+class Buffer:
+    """The two levels, and how much each should hold."""
+
+    def __init__(self, batch: int) -> None:
+        self._batch = batch
+        self.ready: deque[ClaimedJob] = deque()
+        self.reserve: list[ClaimedJob] = []
+        self._rate = 0.0
+        self._counted = 0
+        self._measured_at = time.monotonic()
+
+    def __len__(self) -> int:
+        return len(self.ready) + len(self.reserve)
+
+    def __iter__(self) -> Iterator[ClaimedJob]:
+        yield from list(self.ready)
+        yield from list(self.reserve)
+
+    @property
+    def reserved_at(self) -> Instant | None:
+        """The instant of the prefetching claim."""
+        return self.reserve[0].last_attempt_at if self.reserve else None
+
+    def measure(self, finished: int) -> None:
+        """Keep the rate of finished jobs fresh; `finished` is a running total."""
+        now = time.monotonic()
+        elapsed = now - self._measured_at
+        if elapsed >= 0.01:  # noqa: PLR2004 - shorter spans are mostly noise
+            latest = (finished - self._counted) / elapsed
+            # Grow at once, shrink slowly: a single slow look must not empty the pipeline.
+            self._rate = latest if latest > self._rate else self._rate * 0.8 + latest * 0.2
+            self._counted, self._measured_at = finished, now
+
+    @property
+    def appetite(self) -> int:
+        """How many jobs can be started soon, beyond those that have a free slot now."""
+        return min(int(self._rate * _HORIZON_SECONDS), self._batch)
+
+    def promote(self, next_reserve: list[ClaimedJob]) -> None:
+        """The claim that carried `reserved_at` has committed: the old reserve may start."""
+        self.ready.extend(self.reserve)
+        self.reserve = next_reserve
+
+    def clear(self) -> list[ClaimedJob]:
+        """Everything not started, taken out."""
+        jobs = [*self.ready, *self.reserve]
+        self.ready.clear()
+        self.reserve = []
+        return jobs

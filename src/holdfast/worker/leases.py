@@ -1,0 +1,113 @@
+"""Heartbeats and lease renewals, in a thread of their own with a connection of its own.
+
+A handler that blocks the event loop cannot starve them; given up is by time since the last success, not by failed tries.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from holdfast.errors import HoldfastError
+from holdfast.operations.lease import Lease
+from holdfast.operations.renew_leases import renew_leases
+from holdfast.operations.worker_life import WorkerIdentity, heartbeat
+from holdfast.stores import SyncStore
+from holdfast.worker.config import WorkerConfig
+
+_log = logging.getLogger("holdfast.worker")
+
+#: how long before others take it for dead a silent worker stops by itself
+_MARGIN_SECONDS = 5.0
+_TICK_SECONDS = 0.5
+_BATCH = 1000
+
+
+class LeaseKeeper:
+    """Keeps the worker alive in the eyes of others, and tells it when it is not."""
+
+    def __init__(  # noqa: PLR0913 - the four callbacks are what it is wired with
+        self,
+        store: SyncStore,
+        identity: WorkerIdentity,
+        config: WorkerConfig,
+        *,
+        leases: Callable[[], Iterable[Lease]],
+        lost: Callable[[set[str]], None],
+        silent: Callable[[], None],
+        heard: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._identity = identity
+        self._config = config
+        self._leases = leases
+        self._lost = lost
+        self._silent = silent
+        self._heard = heard
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="holdfast-leases", daemon=True)
+        self.is_draining = False
+        self.last_heard = time.monotonic()
+        #: when the database was last reached after not being reached; the reaper waits from here
+        self.recovered_at = time.monotonic()
+        self._is_silent = False
+
+    def start(self) -> None:
+        """The caller has just registered the worker: that was the first heartbeat."""
+        self.last_heard = self.recovered_at = time.monotonic()
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(timeout=5)
+
+    def _serve(self) -> None:
+        next_beat = self.last_heard + self._config.heartbeat.total_seconds()
+        next_renewal = self.last_heard + self._config.renew.total_seconds()
+        tick = min(_TICK_SECONDS, self._config.heartbeat.total_seconds() / 4)
+        while not self._stop.wait(tick):
+            now = time.monotonic()
+            if now >= next_beat:
+                next_beat = now + (self._config.heartbeat.total_seconds() if self._beat() else tick)
+            if now >= next_renewal:
+                next_renewal = now + (self._config.renew.total_seconds() if self._renew() else tick)
+            self._judge()
+
+    def _beat(self) -> bool:
+        began = time.monotonic()
+        try:
+            self._store.run(lambda: heartbeat(self._identity, is_draining=self.is_draining))
+        except HoldfastError as error:
+            _log.warning("heartbeat failed: %s", error)
+            return False
+        # A long gap means that we were away (suspended, stopped, cut off), even if no heartbeat failed.
+        if self._is_silent or began - self.last_heard > self._config.dead_after.total_seconds() / 2:
+            self.recovered_at = time.monotonic()
+        self.last_heard = time.monotonic()
+        if self._is_silent:
+            self._is_silent = False
+            self._heard()
+        return True
+
+    def _renew(self) -> bool:
+        leases = list(self._leases())
+        lost: set[str] = set()
+        try:
+            for start in range(0, len(leases), _BATCH):
+                batch = leases[start : start + _BATCH]
+                settlement = self._store.run(lambda batch=batch: renew_leases(batch, self._config.lease))  # type: ignore[misc]
+                lost |= settlement.lost
+        except HoldfastError as error:
+            _log.warning("lease renewal failed: %s", error)
+            return False
+        if lost:
+            self._lost(lost)
+        return True
+
+    def _judge(self) -> None:
+        patience = max(self._config.dead_after.total_seconds() - _MARGIN_SECONDS, self._config.dead_after.total_seconds() / 2)
+        if not self._is_silent and time.monotonic() - self.last_heard > patience:
+            self._is_silent = True
+            self._silent()

@@ -1,0 +1,143 @@
+"""Outcomes on their way to the database: flushed in batches, as soon as no flush is in flight.
+
+An idle worker's completion leaves at once; a busy one's share a statement.  Whatever cannot be written stays here and is sent
+again: the fence makes that harmless.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from holdfast.errors import DatabaseUnavailable, SerializationConflict, StoreError
+from holdfast.operations.complete_jobs import Completion, complete_jobs
+from holdfast.operations.fail_jobs import Failure, fail_jobs
+from holdfast.operations.lease import Lease, Settlement
+from holdfast.operations.release_jobs import release_jobs
+from holdfast.stores import AsyncStore
+from holdfast.worker.backoff import Backoff
+
+_log = logging.getLogger("holdfast.worker")
+
+I = TypeVar("I", Completion, Failure, Lease)  # noqa: E741 - an item
+
+_STRAGGLER_PAUSE = 0.2
+
+
+class Outcomes:
+    """The bounded buffer and the one task that empties it."""
+
+    def __init__(self, store: AsyncStore, worker_id: str, batch: int, settled: Callable[[str], None]) -> None:
+        self._store = store
+        self._worker_id = worker_id
+        self._batch = batch
+        self._settled = settled
+        self._completions: deque[Completion] = deque()
+        self._failures: deque[Failure] = deque()
+        self._releases: deque[Lease] = deque()
+        self._stragglers: set[asyncio.Task[None]] = set()
+        self._in_flight = 0
+        self._wake = asyncio.Event()
+        self.finished = 0
+        self.dead: Callable[[str], None] = lambda _: None
+
+    def __len__(self) -> int:
+        return len(self._completions) + len(self._failures) + len(self._releases) + self._in_flight
+
+    def add(self, ending: Completion | Failure | Lease) -> None:
+        """Take an outcome; it is written soon."""
+        if isinstance(ending, Completion):
+            self._completions.append(ending)
+        elif isinstance(ending, Failure):
+            self._failures.append(ending)
+        else:
+            self._releases.append(ending)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Flush for ever."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._completions or self._failures or self._releases:
+                await self._flush_once()
+
+    async def drained(self) -> None:
+        """Return when everything has been written."""
+        while len(self) or self._stragglers:
+            await asyncio.sleep(0.005)
+
+    async def _flush_once(self) -> None:
+        await self._flush(self._completions, self._complete)
+        await self._flush(self._failures, self._fail)
+        await self._flush(self._releases, self._release)
+
+    async def _flush(self, buffer: deque[I], write: Callable[[list[I]], object]) -> None:
+        if not buffer:
+            return
+        batch = [buffer.popleft() for _ in range(min(len(buffer), self._batch))]
+        self._in_flight += len(batch)
+        try:
+            locked = await self._persist(batch, write)
+        finally:
+            self._in_flight -= len(batch)
+        for item in batch:
+            if item.id in locked:
+                self._retry_alone(item, write)
+            else:
+                self.finished += 1
+                self._settled(item.id)
+
+    async def _persist(self, batch: list[I], write: Callable[[list[I]], object]) -> set[str]:
+        """Until the database has answered: an ambiguous commit is repeated, the fence makes it one."""
+        backoff = Backoff()
+        while True:
+            try:
+                settlement = await write(batch)  # type: ignore[misc]  # each of the three below is a coroutine function
+            except (DatabaseUnavailable, SerializationConflict) as error:
+                _log.warning("outcomes of %d jobs not written: %s; again in %.1f s", len(batch), error, backoff.seconds)
+                await backoff.wait()
+            except StoreError:
+                if len(batch) == 1:
+                    raise
+                # One of them is poison to the statement; alone, it harms nobody else.
+                locked: set[str] = set()
+                for item in batch:
+                    locked |= await self._persist([item], write)
+                return locked
+            else:
+                for job_id in settlement.lost:
+                    _log.warning("job %s: outcome refused, the lease was lost", job_id)
+                return settlement.locked  # type: ignore[no-any-return]  # see above
+
+    def _retry_alone(self, item: I, write: Callable[[list[I]], object]) -> None:
+        """Somebody has the row locked: try again apart, so that it holds up nobody."""
+
+        async def again() -> None:
+            while await self._persist([item], write):
+                await asyncio.sleep(_STRAGGLER_PAUSE)
+            self.finished += 1
+            self._settled(item.id)
+
+        task = asyncio.create_task(again())
+        self._stragglers.add(task)
+        task.add_done_callback(self._stragglers.discard)
+
+    async def _complete(self, batch: list[Completion]) -> Settlement:
+        return await self._store.run(lambda: complete_jobs(self._worker_id, batch))
+
+    async def _fail(self, batch: list[Failure]) -> Settlement:
+        settlement = await self._store.run(lambda: fail_jobs(self._worker_id, batch))
+        for job_id in settlement.dead:
+            self.dead(job_id)
+        return settlement
+
+    async def _release(self, batch: list[Lease]) -> Settlement:
+        return await self._store.run(lambda: release_jobs(batch))
+
+
+def leases_of(jobs: Iterable[Completion | Failure | Lease]) -> list[Lease]:
+    return [Lease(job.id, job.lease_generation) for job in jobs]

@@ -1,0 +1,22 @@
+"""A worker as a process: signals in, an exit status out."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+from holdfast.worker.worker import Worker
+
+
+def run_until_signalled(make_worker: Callable[[], Worker]) -> None:
+    """Run until SIGTERM or SIGINT; a second one stops at once."""
+    asyncio.run(_serve(make_worker))
+
+
+async def _serve(make_worker: Callable[[], Worker]) -> None:
+    worker = make_worker()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, worker.stop)
+    await worker.run()

@@ -1,0 +1,1 @@
+"""Programs for working on Holdfast; nothing here is shipped."""
