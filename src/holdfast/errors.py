@@ -1,7 +1,7 @@
 """The whole exception tree.
 
-Fields carry the values a caller may need, so nobody has to parse a message.  Every message names the offending value and
-says what to do next.
+Fields carry the values a caller may need, so nobody has to parse a message.  Every message names the offending value
+and says what to do next.
 """
 
 from __future__ import annotations
@@ -160,8 +160,8 @@ class SchemaTooNew(StoreError):
 
     def __init__(self, found: int, oldest_code: str, this_code: str) -> None:
         super().__init__(
-            f"the database has Holdfast schema {found}, which needs holdfast {oldest_code} or newer; this is {this_code}: "
-            f"upgrade the package"
+            f"the database has Holdfast schema {found}, which needs holdfast {oldest_code} or newer; "
+            f"this is {this_code}: upgrade the package"
         )
         self.found = found
         self.oldest_code = oldest_code
@@ -182,7 +182,9 @@ class JobNotFound(HoldfastError, LookupError):
     """No job has that id."""
 
     def __init__(self, job_id: str) -> None:
-        super().__init__(f"no job has the id {job_id!r}; it may have been deleted, or live in another database or schema")
+        super().__init__(
+            f"no job has the id {job_id!r}; it may have been deleted, or live in another database or schema"
+        )
         self.job_id = job_id
 
 
@@ -193,7 +195,9 @@ class LeaseLost(HoldfastError):
     """A write by a lease holder was refused: the job belongs to somebody else now, or is finished."""
 
     def __init__(self, job_id: str, lease_generation: int, reason: str = "lease_lost") -> None:
-        super().__init__(f"job {job_id}: lease generation {lease_generation} no longer holds it ({reason}); stop working on it")
+        super().__init__(
+            f"job {job_id}: lease generation {lease_generation} no longer holds it ({reason}); stop working on it"
+        )
         self.job_id = job_id
         self.lease_generation = lease_generation
         self.reason = reason

@@ -60,7 +60,7 @@ class App:
     - `new_ids`: makes job ids; must return UUID text unless `id_type` is "text".
     """
 
-    def __init__(  # noqa: PLR0913 - every setting is a keyword with a default
+    def __init__(
         self,
         url: str | None = None,
         *,
@@ -80,10 +80,17 @@ class App:
     ) -> None:
         self.name = checked_name("name", name)
         config = StoreConfig(
-            schema=schema, prefix=prefix, id_type=id_type, channel=channel, auto_migrate=auto_migrate,
-            synchronous=synchronous, journal=journal, clock=clock, pool_size=pool_size,
+            schema=schema,
+            prefix=prefix,
+            id_type=id_type,
+            channel=channel,
+            auto_migrate=auto_migrate,
+            synchronous=synchronous,
+            journal=journal,
+            clock=clock,
+            pool_size=pool_size,
         )
-        if not isinstance(payload_limit, int) or payload_limit < 1:
+        if type(payload_limit) is not int or payload_limit < 1:
             raise InvalidOption("payload_limit", payload_limit, "must be a positive number of bytes")
         self._url = _default_url() if url is None else url
         self.store: Store = open_store(self._url, config)
@@ -96,7 +103,9 @@ class App:
         self._lock = threading.Lock()
         self._hinter: Hinter | None = None
         self._shared_client: Client | None = None
-        self._async_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncClient] = weakref.WeakKeyDictionary()
+        self._async_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncClient] = (
+            weakref.WeakKeyDictionary()
+        )
 
     # --- registration -------------------------------------------------------------------------------------------------
 
@@ -127,7 +136,7 @@ class App:
             self._handles[job_type.name] = handle
             return handle
 
-        return register  # type: ignore[return-value]  # the overloads say more than a closure can
+        return register
 
     def call(self, type_name: str, /, *args: object, **kwargs: object) -> Call[Any]:
         """A call by the name of a registered job type."""
@@ -141,14 +150,22 @@ class App:
         """The registered job types by name."""
         return dict(self._handles)
 
-    def _job_type(  # noqa: PLR0913, PLR0917 - one parameter per option
-        self, fn: Callable[..., Any], name: str | None, queue: str, priority: int, retry: Retry, timeout: Duration | None
+    def _job_type(  # noqa: PLR0917 - one parameter per option
+        self,
+        fn: Callable[..., Any],
+        name: str | None,
+        queue: str,
+        priority: int,
+        retry: Retry,
+        timeout: Duration | None,
     ) -> JobType:
         if not inspect.isroutine(fn):
             raise InvalidJobType(f"{fn!r} is not a function")
         type_name = checked_name("name", fn.__name__ if name is None else name)
-        if not isinstance(priority, int) or not -32_768 <= priority <= 32_767:  # noqa: PLR2004 - a smallint
-            raise InvalidOption("priority", priority, "must be a whole number from -32,768 to 32,767; smaller runs first")
+        if type(priority) is not int or not -32_768 <= priority <= 32_767:  # noqa: PLR2004 - a smallint
+            raise InvalidOption(
+                "priority", priority, "must be a whole number from -32,768 to 32,767; smaller runs first"
+            )
         if not isinstance(retry, Retry):
             raise InvalidOption("retry", retry, "must be a Retry(…)")
         signature = CallSignature(type_name, fn, _CONTEXTS, self._payload_limit)
@@ -246,8 +263,7 @@ class App:
         self, *, queues: Sequence[str] | None = None, concurrency: int | None = None, config: WorkerConfig | None = None
     ) -> AsyncIterator[Worker]:
         """A worker in this process, for as long as the block runs."""
-        worker = self.make_worker(replace(config or WorkerConfig(), queues=queues, concurrency=concurrency)
-                                  if config is None else config)
+        worker = self.make_worker(config or WorkerConfig(queues=queues, concurrency=concurrency))
         task = asyncio.create_task(worker.run(), name="holdfast-worker")
         try:
             yield worker
@@ -272,7 +288,7 @@ def _default_url() -> str:
     if url := os.environ.get("HOLDFAST_URL"):
         return url
     path = Path("holdfast.db").absolute()
-    print(f"holdfast: no URL given, using {path}", file=sys.stderr)
+    sys.stderr.write(f"holdfast: no URL given, using {path}\n")
     return f"sqlite:///{path}"
 
 
@@ -280,4 +296,3 @@ def _place(function: Callable[..., Any]) -> str:
     """Where a function is defined; the same for a module imported under two names."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function)
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 
 from holdfast.model.call import Call, EnqueueOptions
 from holdfast.model.job import Chain
@@ -54,10 +54,10 @@ class JobHandle(Generic[P, R_co]):
         """`enqueue` for async code."""
         return await self.using().aenqueue(*args, **kwargs)
 
-    def __call__(self, *args: object, **kwargs: object) -> Any:
+    def __call__(self, *_args: object, **_kwargs: object) -> Any:
         raise TypeError(
             f"{self.name} is a job type: enqueue it with {self.name}.enqueue(…) or client.enqueue({self.name}.call(…)), "
-            f"or call the plain function with {self.name}.fn(…)"
+            f"call the plain function with {self.name}.fn(…)"
         )
 
     def __repr__(self) -> str:
@@ -80,11 +80,3 @@ class BoundJob(Generic[P, R_co]):
         """`enqueue` for async code."""
         client = await self._app.shared_async_client()
         return await client.enqueue(self._handle.call(*args, **kwargs), **self._options)
-
-
-class JobOptions(TypedDict, total=False):
-    """Options of `@app.job`."""
-
-    name: str | None
-    queue: str
-    priority: int

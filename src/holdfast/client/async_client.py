@@ -89,7 +89,7 @@ class AsyncClient:
         """The attempts that did not complete the job, oldest first."""
         return await self._read(lambda: list_attempts(job_id))
 
-    async def list_jobs(  # noqa: PLR0913 - one parameter per filter is the interface
+    async def list_jobs(
         self,
         *,
         status: Iterable[str] | str | None = None,

@@ -24,8 +24,9 @@ class Batch:
         for call in self.calls:
             if not isinstance(call, Call):
                 raise InvalidOption("call", call, "must be made with your_job.call(…)")
-        if options.get("id") is not None and len(self.calls) > 1:
-            raise InvalidOption("id", options["id"], "cannot be shared by several jobs; use call.options(id=…)")
+        shared_id = options.get("id")
+        if shared_id is not None and len(self.calls) > 1:
+            raise InvalidOption("id", shared_id, "cannot be shared by several jobs; use call.options(id=…)")
         generated = new_ids(len(self.calls))
         self.documents: list[JobDocument] = [
             call.document(job_id, options) for call, job_id in zip(self.calls, generated, strict=True)

@@ -92,7 +92,7 @@ class Client:
         """The attempts that did not complete the job, oldest first."""
         return self._read(lambda: list_attempts(job_id))
 
-    def list_jobs(  # noqa: PLR0913 - one parameter per filter is the interface
+    def list_jobs(
         self,
         *,
         status: Iterable[str] | str | None = None,

@@ -32,7 +32,9 @@ def new_ids(count: int) -> list[str]:
     global _last  # noqa: PLW0603 - the order must hold over the whole process
     noise = os.urandom(10 + 4 * count)
     with _lock:
-        value = (time.time_ns() // 1_000_000 << _RANDOM_BITS) | int.from_bytes(noise[:10]) & ((1 << _RANDOM_BITS - 1) - 1)
+        value = (time.time_ns() // 1_000_000 << _RANDOM_BITS) | int.from_bytes(noise[:10]) & (
+            (1 << _RANDOM_BITS - 1) - 1
+        )
         value = max(value, _last + 1)
         ids = []
         for index in range(10, 10 + 4 * count, 4):

@@ -32,7 +32,9 @@ class JobType:
 class CallSignature:
     """The parameters of a handler, without its context."""
 
-    def __init__(self, owner: str, function: Callable[..., object], context_types: tuple[type, ...], limit: int) -> None:
+    def __init__(
+        self, owner: str, function: Callable[..., object], context_types: tuple[type, ...], limit: int
+    ) -> None:
         self.owner = owner
         hints = _hints(owner, function)
         parameters = list(inspect.signature(function).parameters.values())
@@ -78,8 +80,8 @@ class CallSignature:
             raise InvalidPayload(self.owner, f"takes {len(self.names)} arguments, {len(args)} were given")
         named = dict(zip(self.names, args, strict=False))
         if twice := named.keys() & kwargs.keys():
-            raise InvalidPayload(self.owner, f"got more than one value for {sorted(twice)[0]!r}")
-        return named | kwargs
+            raise InvalidPayload(self.owner, f"got more than one value for {min(twice)!r}")
+        return {**named, **kwargs}
 
 
 def _hints(owner: str, function: Callable[..., object]) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Where a worker's next claim starts looking.
 
-Within one (queue, priority) claims move forward in (ready_at, seq), so each claim starts where the last one ended and does
-not walk over what was claimed before: under an old snapshot the dead index entries stay, and walking them costs five
-sixths of the throughput.  What re-enters behind the position (a long transaction, a skipped lock) is found by looking back.
+Within one (queue, priority) claims move forward in (ready_at, seq), so each claim starts where the last one ended and
+does not walk over what was claimed before: under an old snapshot the dead index entries stay, and walking them costs
+five sixths of the throughput.  What re-enters behind the position (a long transaction, a skipped lock) is found by
+looking back.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-#: a point in time as the database gave it: microseconds from PostgreSQL, fixed-width text from SQLite
+#: a point in time as the database gave it: microseconds since 2000 from PostgreSQL, fixed-width text from SQLite
 Instant = int | str
 
 _SHARE = 0.05

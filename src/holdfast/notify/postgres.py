@@ -81,7 +81,7 @@ class PostgresHinter:
 def _send(connection: psycopg.Connection, channel: str, queues: Iterable[str]) -> None:
     def execute(statement: Statement) -> Rows:
         part = _library.script(statement.name).parts[0]
-        return connection.execute(part.text, statement.parameters).fetchall()
+        return connection.execute(part.encoded, statement.parameters).fetchall()
 
     drive(notify_work(channel, queues), execute)
 
@@ -123,7 +123,7 @@ class PostgresWaker:
                 async with await psycopg.AsyncConnection.connect(
                     self._conninfo, autocommit=True, prepare_threshold=None, connect_timeout=5
                 ) as connection:
-                    await connection.execute(f'LISTEN "{self._channel}"')  # a checked identifier
+                    await connection.execute(f'LISTEN "{self._channel}"'.encode())  # a checked identifier
                     backoff = 0.1
                     # Hints sent while nobody listened are lost; look once.
                     self._event.set()

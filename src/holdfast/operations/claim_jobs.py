@@ -13,25 +13,28 @@ from holdfast.operations.statement import Operation, Rows, Statement
 
 
 class ClaimedJob(NamedTuple):
-    """A job under lease, as the claim returned it: times and JSON stay undecoded until somebody looks."""
+    """A job under lease, as the claim returned it: times and JSON stay undecoded until somebody looks.
+
+    What is nearly always the same is None then; `claim_jobs.sql` says what each None stands for.
+    """
 
     id: str
-    seq: int
-    queue: str
-    priority: int
-    ready_at: Instant
-    last_attempt_at: Instant
+    lease_generation: int
     type_name: str
     input: bytes | str
     attempt: int
-    lease_generation: int
-    crash_count: int
+    queue: str
+    priority: int
+    ready_at: Instant
+    seq: int
     timeout_ms: int | None
-    chain_id: str
-    chain_index: int
-    chain_type_name: str
-    created_at: Instant
-    scheduled_at: Instant
+    claimed_at: Instant | None
+    crash_count: int | None
+    chain_id: str | None
+    chain_index: int | None
+    chain_type_name: str | None
+    created_at: Instant | None
+    scheduled_at: Instant | None
     max_attempts: int | None
     last_attempt_error: bytes | str | None
     tenant: str | None
@@ -60,7 +63,7 @@ def claim_jobs(
 ) -> Operation[list[ClaimedJob]]:
     """Up to `limit` jobs in claim order.
 
-    `prefetch` marks them as not started; `start` is the `last_attempt_at` of an earlier prefetched batch that may be
+    `prefetch` marks them as not started; `start` is the `claimed_at` of an earlier prefetched batch that may be
     started once this has committed.
     """
     rows = yield Statement(
@@ -89,7 +92,10 @@ def claim_suspect(worker_id: str, queues: Sequence[str], lease: timedelta) -> Op
 def find_lanes(queues: Sequence[str]) -> Operation[list[FoundLane]]:
     """Where claimable jobs are, now and later."""
     rows = yield Statement("find_lanes", {"queues": to_json(list(queues)).decode()})
-    return [FoundLane(*row[:5], bool(row[5])) for row in rows]
+    return [
+        FoundLane(queue, priority, ready_at, seq, due, bool(suspect))
+        for queue, priority, ready_at, seq, due, suspect in rows
+    ]
 
 
 def next_due(queues: Sequence[str]) -> Operation[timedelta | None]:

@@ -1,4 +1,4 @@
-"""The two runners that drive a verb on whatever executes statements: what to do is the verb's, how to wait is theirs."""
+"""The two runners that drive a verb: what to do is the verb's, how to wait is theirs."""
 
 from __future__ import annotations
 

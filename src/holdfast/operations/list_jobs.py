@@ -26,7 +26,7 @@ class _Cursor(msgspec.Struct):
     query: str
 
 
-def list_jobs(  # noqa: PLR0913 - one parameter per filter is the interface
+def list_jobs(
     *,
     status: Iterable[str] | str | None = None,
     type_name: str | None = None,
@@ -39,7 +39,7 @@ def list_jobs(  # noqa: PLR0913 - one parameter per filter is the interface
     newest_first: bool = True,
 ) -> Operation[Page[Job]]:
     """A page in order of enqueue; the cursor belongs to the query that returned it."""
-    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST:
+    if type(limit) is not int or not 1 <= limit <= _MOST:
         raise InvalidOption("limit", limit, f"must be a whole number from 1 to {_MOST:,}")
     filters: dict[str, object] = {}
     if status is not None:

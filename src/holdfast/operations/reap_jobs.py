@@ -1,7 +1,7 @@
 """Take jobs back from holders that are gone.
 
-The rule: a job is reapable when its lease ran out or its worker is dead.  What becomes of it is decided in `verdict`, and
-written by a fenced statement that checks the reason again.
+The rule: a job is reapable when its lease ran out or its worker is dead.  What becomes of it is decided in `verdict`,
+and written by a fenced statement that checks the reason again.
 """
 
 from __future__ import annotations

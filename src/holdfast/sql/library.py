@@ -34,6 +34,10 @@ class Part:
     name: str
     text: str
     parameters: tuple[str, ...]
+    encoded: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "encoded", self.text.encode())
 
 
 @dataclass(frozen=True)
@@ -64,10 +68,13 @@ class SqlLibrary:
     id_type: str = "uuid"
     _cache: dict[tuple[object, ...], Script] = field(default_factory=dict, repr=False, compare=False)
 
-    def script(self, name: str, literals: Mapping[str, int] | None = None, slots: Mapping[str, tuple[str, ...]] | None = None) -> Script:
+    def script(
+        self, name: str, literals: Mapping[str, int] | None = None, slots: Mapping[str, tuple[str, ...]] | None = None
+    ) -> Script:
         """The rendered script of a verb.
 
-        `literals` are numbers that must not be parameters; `slots` name the fragments that fill a list's filters and order.
+        `literals` are numbers that must not be parameters; `slots` name the fragments that fill a list's filters and
+        order.
         """
         key = (name, *sorted((literals or {}).items()), *sorted((slots or {}).items()))
         script = self._cache.get(key)
@@ -89,10 +96,17 @@ class SqlLibrary:
         texts = dict(_split(raw))
         if slots:
             fragments = dict(_split(_read(self.dialect, f"{name}_fragments")))
-            chosen = {slot: [_COMMENT.sub("", fragments[choice]).strip() for choice in choices] for slot, choices in slots.items()}
-            filled = {slot: " AND ".join(f"({text})" for text in picked) if slot == "filters" else ", ".join(picked)
-                      for slot, picked in chosen.items()}
-            texts = {part: _SLOT.sub(lambda match: filled.get(match[1]) or match[0], text) for part, text in texts.items()}
+            chosen = {
+                slot: [_COMMENT.sub("", fragments[choice]).strip() for choice in choices]
+                for slot, choices in slots.items()
+            }
+            filled = {
+                slot: " AND ".join(f"({text})" for text in picked) if slot == "filters" else ", ".join(picked)
+                for slot, picked in chosen.items()
+            }
+            texts = {
+                part: _SLOT.sub(lambda match: filled.get(match[1]) or match[0], text) for part, text in texts.items()
+            }
         return Script(name, header, tuple(self._part(part, text, literals) for part, text in texts.items()))
 
     def _part(self, name: str, text: str, literals: Mapping[str, int]) -> Part:
@@ -115,18 +129,20 @@ class SqlLibrary:
         return Part(name, text, tuple(parameters))
 
     def _identifier(self, match: re.Match[str]) -> str:
-        token, name = match.groups()
-        if token == "schema":
+        kind, name = match.groups()
+        if kind == "schema":
             return f'"{self.schema}"'
-        if token == "bare":
+        if kind == "bare":
             return f"{self.prefix}{name}"
         quoted = f'"{self.prefix}{name}"'
-        return f'"{self.schema}".{quoted}' if token == "schema." and self.dialect == "postgres" else quoted
+        return f'"{self.schema}".{quoted}' if kind == "schema." and self.dialect == "postgres" else quoted
 
 
 def verbs(dialect: str) -> list[str]:
     """The names of all scripts of a dialect, migrations aside."""
-    return sorted(entry.name.removesuffix(".sql") for entry in _folder(dialect).iterdir() if entry.name.endswith(".sql"))
+    return sorted(
+        entry.name.removesuffix(".sql") for entry in _folder(dialect).iterdir() if entry.name.endswith(".sql")
+    )
 
 
 def _folder(dialect: str) -> Traversable:

@@ -17,15 +17,18 @@ class SyncStore(Protocol):
 
     def run(self, verb: Verb[T], *, read_only: bool = False) -> T:
         """Run in a transaction of our own."""
+        ...
 
     def borrow(self, tx: object) -> Borrowed:
         """The caller's connection or session, checked and inside its transaction; drive verbs on it with `drive`."""
+        ...
 
     def ensure_ready(self) -> None:
         """Raise NotMigrated or SchemaTooNew unless this code can work; looks only once."""
 
     def migrate(self) -> Sequence[Migration]:
         """Apply what is missing."""
+        ...
 
     def close(self) -> None:
         """Give back connections; idempotent."""
@@ -36,15 +39,18 @@ class AsyncStore(Protocol):
 
     async def run(self, verb: Verb[T], *, read_only: bool = False) -> T:
         """Run in a transaction of our own."""
+        ...
 
     async def borrow(self, tx: object) -> AsyncBorrowed:
         """The caller's connection or session, checked and inside its transaction; drive verbs on it with `adrive`."""
+        ...
 
     async def ensure_ready(self) -> None:
         """Raise NotMigrated or SchemaTooNew unless this code can work; looks only once."""
 
     async def migrate(self) -> Sequence[Migration]:
         """Apply what is missing."""
+        ...
 
     async def close(self) -> None:
         """Give back connections; idempotent."""
@@ -56,14 +62,21 @@ class Store(Protocol):
     @property
     def url(self) -> str:
         """Where it is, without a password."""
+        ...
 
     @property
     def dialect(self) -> str:
         """`postgres` or `sqlite`."""
+        ...
 
     def sync(self) -> SyncStore: ...
 
     def asynchronous(self) -> AsyncStore: ...
 
-    def pending_sql(self) -> str:
-        """The text of every migration, as `migrate sql` prints it."""
+    def known_migrations(self) -> Sequence[Migration]:
+        """Every migration that ships with this code, oldest first."""
+        ...
+
+    def pending_sql(self, found: int = 0) -> str:
+        """What `migrate` would run on a database of schema `found`, as one transaction; empty if nothing."""
+        ...

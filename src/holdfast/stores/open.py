@@ -40,8 +40,11 @@ class StoreConfig:
         if self.prefix is not None:
             checked_prefix(self.prefix)
         checked_schema(self.channel)
-        for option, allowed in (("id_type", ("uuid", "text")), ("synchronous", ("full", "normal")),
-                                ("journal", ("wal", "delete"))):
+        for option, allowed in (
+            ("id_type", ("uuid", "text")),
+            ("synchronous", ("full", "normal")),
+            ("journal", ("wal", "delete")),
+        ):
             if getattr(self, option) not in allowed:
                 raise InvalidOption(option, getattr(self, option), f"must be one of {', '.join(allowed)}")
 

@@ -9,26 +9,22 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg.abc import Buffer
-from psycopg.adapt import Loader
-from psycopg.pq import Format
 from psycopg.rows import tuple_row
+from psycopg.types.numeric import Int8BinaryLoader
 from psycopg.types.string import TextBinaryLoader
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
 from holdfast.errors import DatabaseUnavailable, HoldfastError, NotMigrated, SerializationConflict, StoreError
 from holdfast.model.clock import iso
+from holdfast.operations.drive import adrive, drive
 from holdfast.operations.migrate import Migration, check_schema, migrate
 from holdfast.operations.statement import Rows, Statement, Verb
 from holdfast.sql import Script, SqlLibrary, Style
 from holdfast.stores.borrowed import AsyncBorrowed, Borrowed, recognise, recognise_async
-from holdfast.stores.known import CODE_VERSION, known_migrations
+from holdfast.stores.known import CODE_VERSION, known_migrations, migration_sql
 from holdfast.stores.open import StoreConfig
-from holdfast.operations.drive import adrive, drive
 
 T = TypeVar("T")
-
-_EPOCH_OFFSET_US = 946_684_800_000_000  # PostgreSQL counts from 2000, the rest of the world from 1970
 
 #: a peer that vanished without a word is noticed within seconds, not hours
 _KEEPALIVE = {
@@ -39,15 +35,6 @@ _KEEPALIVE = {
     "tcp_user_timeout": 10_000,
     "connect_timeout": 10,
 }
-
-
-class _MicrosecondLoader(Loader):
-    """Instants as integers: nine tenths of a claim's times are never looked at."""
-
-    format = Format.BINARY
-
-    def load(self, data: Buffer) -> int:
-        return int.from_bytes(bytes(data), "big", signed=True) + _EPOCH_OFFSET_US
 
 
 class PostgresStore:
@@ -71,9 +58,11 @@ class PostgresStore:
     def asynchronous(self) -> PostgresAsyncStore:
         return PostgresAsyncStore(self)
 
-    def pending_sql(self) -> str:
-        scripts = [self.library.script("lock_migrations"), *self.library.migrations()]
-        return "\n".join(f"{part.text};" for script in scripts for part in script.parts).replace("%%", "%")
+    def known_migrations(self) -> Sequence[Migration]:
+        return known_migrations(self.library)
+
+    def pending_sql(self, found: int = 0) -> str:
+        return migration_sql(self.library, found)
 
     @property
     def connection_options(self) -> dict[str, Any]:
@@ -94,10 +83,9 @@ class PostgresStore:
 
 
 def _adapt(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
-    """Load JSON as text and instants as integers; whoever needs more decodes it, late."""
-    for name in ("json", "jsonb"):
-        connection.adapters.register_loader(name, TextBinaryLoader)
-    connection.adapters.register_loader("timestamptz", _MicrosecondLoader)
+    """Load JSON as text and instants as the integers they are on the wire; whoever needs more decodes it, late."""
+    connection.adapters.register_loader("json", TextBinaryLoader)
+    connection.adapters.register_loader("timestamptz", Int8BinaryLoader)
 
 
 async def _adapt_async(connection: psycopg.AsyncConnection[Any]) -> None:
@@ -147,7 +135,7 @@ class PostgresSyncStore:
         for part in self._store.script(statement).parts:
             chosen = {name: parameters[name] for name in part.parameters}
             cursor = connection.cursor(binary=True, row_factory=tuple_row)
-            cursor.execute(part.text, chosen or None)
+            cursor.execute(part.encoded, chosen or None)
             if cursor.description is not None:
                 rows = cursor.fetchall()
         return rows
@@ -217,7 +205,7 @@ class PostgresAsyncStore:
         for part in self._store.script(statement).parts:
             chosen = {name: parameters[name] for name in part.parameters}
             cursor = connection.cursor(binary=True, row_factory=tuple_row)
-            await cursor.execute(part.text, chosen or None)
+            await cursor.execute(part.encoded, chosen or None)
             if cursor.description is not None:
                 rows = await cursor.fetchall()
         return rows
@@ -254,7 +242,7 @@ def pooled_errors() -> Iterator[None]:
 
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
-    """psycopg's errors on our own connections, as ours."""
+    """Psycopg's errors on our own connections, as ours."""
     try:
         yield
     except HoldfastError:

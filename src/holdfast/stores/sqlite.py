@@ -1,4 +1,4 @@
-"""SQLite: one file, several processes; writes go through the process's one writer, reads through their own connection."""
+"""SQLite: one file, several processes; writes go through the process's one writer, reads past it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from urllib.parse import unquote, urlsplit
 
 from holdfast.errors import InvalidOption, NotMigrated
 from holdfast.model.clock import iso, utc_now
+from holdfast.operations.drive import drive
 from holdfast.operations.migrate import Migration, check_schema, migrate
 from holdfast.operations.statement import Statement, Verb
 from holdfast.sql import Script, SqlLibrary, Style
 from holdfast.stores.borrowed import AsyncBorrowed, Borrowed, recognise, recognise_async
-from holdfast.stores.known import CODE_VERSION, known_migrations
+from holdfast.stores.known import CODE_VERSION, known_migrations, migration_sql
 from holdfast.stores.open import StoreConfig
-from holdfast.operations.drive import drive
 from holdfast.stores.sqlite_connection import connect, execute, translated
 from holdfast.stores.sqlite_writer import SqliteWriter, shared_writer
 
@@ -49,9 +49,11 @@ class SqliteStore:
     def asynchronous(self) -> SqliteAsyncStore:
         return SqliteAsyncStore(self)
 
-    def pending_sql(self) -> str:
-        scripts = [self.library.script("lock_migrations"), *self.library.migrations()]
-        return "\n".join(f"{part.text};" for script in scripts for part in script.parts)
+    def known_migrations(self) -> Sequence[Migration]:
+        return known_migrations(self.library)
+
+    def pending_sql(self, found: int = 0) -> str:
+        return migration_sql(self.library, found)
 
     def parameters(self, statement: Statement) -> dict[str, object]:
         clock = self.config.clock or utc_now

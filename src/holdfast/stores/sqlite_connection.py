@@ -54,14 +54,17 @@ def execute(connection: sqlite3.Connection, store: SqliteStore, statement: State
     """
     script = store.script(statement)
     parameters: dict[str, Any] = store.parameters(statement)
-    rows: Rows = ()
+    rows: Rows = []
     for part in script.parts:
         cursor = connection.execute(part.text, {name: parameters[name] for name in part.parameters})
         if cursor.description is not None:
             rows = cursor.fetchall()
             if rows:
                 parameters[part.name] = rows[0][0]
-    return from_json(rows[0][0]) if script.returns_json_rows else rows
+    if script.returns_json_rows:
+        decoded: Rows = from_json(rows[0][0])
+        return decoded
+    return rows
 
 
 @contextlib.contextmanager

@@ -16,8 +16,8 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import DatabaseBusy, StoreError
-from holdfast.operations.statement import Verb
 from holdfast.operations.drive import drive
+from holdfast.operations.statement import Verb
 from holdfast.stores.sqlite_connection import execute, is_busy, translated
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class SqliteWriter:
 def _begin(connection: sqlite3.Connection, deadline: float) -> None:
     """Take the write lock, waiting in short random steps.
 
-    SQLite's own busy handler lets old waiters starve: with four writers one process got 82 % of the writes and one none.
+    SQLite's own busy handler lets old waiters starve: of four writers one got 82 % of the writes and one none.
     """
     began = time.monotonic()
     while True:
@@ -157,6 +157,6 @@ def shared_writer(store: SqliteStore) -> SqliteWriter:
     with _registry:
         writer = _writers.get(key)
         if writer is None:
-            writer = _writers[key] = SqliteWriter(store, lambda: _writers.pop(key, None) and None)
+            writer = _writers[key] = SqliteWriter(store, lambda: _writers.__delitem__(key))
         writer.users += 1
         return writer

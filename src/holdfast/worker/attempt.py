@@ -82,7 +82,9 @@ def describe(error: BaseException) -> JobError:
         trace = "".join(traceback.format_exception(error))
     except Exception:  # noqa: BLE001 - as above
         trace = None
-    return JobError(type(error).__qualname__, _storable(message, _MESSAGE_LIMIT), trace and _storable(trace, _TRACEBACK_LIMIT))
+    return JobError(
+        type(error).__qualname__, _storable(message, _MESSAGE_LIMIT), trace and _storable(trace, _TRACEBACK_LIMIT)
+    )
 
 
 def _storable(text: str, limit: int) -> str:

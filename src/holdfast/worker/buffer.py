@@ -1,7 +1,7 @@
 """Claimed jobs that wait for a slot.
 
-`ready` may be started; `reserve` is one prefetched batch that the database still knows as not started, so that a crash gives
-its jobs their attempt back.  The claim that fetches the next reserve makes the last one ready.
+`ready` may be started; `reserve` is one prefetched batch that the database still knows as not started, so that a crash
+gives its jobs their attempt back.  The claim that fetches the next reserve makes the last one ready.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Buffer:
     @property
     def reserved_at(self) -> Instant | None:
         """The instant of the prefetching claim."""
-        return self.reserve[0].last_attempt_at if self.reserve else None
+        return self.reserve[0].claimed_at if self.reserve else None
 
     def measure(self, finished: int) -> None:
         """Keep the rate of finished jobs fresh; `finished` is a running total."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -67,26 +67,26 @@ class SyncContext(_BaseContext[Any]):
 def as_job(claimed: ClaimedJob, worker_id: str) -> Job:
     """A claim's row as a Job; decoding waits until a handler asks."""
     error = claimed.last_attempt_error
+    ready_at = as_datetime(claimed.ready_at)
     return Job(
         id=claimed.id,
         seq=claimed.seq,
         type_name=claimed.type_name,
         queue=claimed.queue,
         priority=claimed.priority,
-        chain_id=claimed.chain_id,
-        chain_type_name=claimed.chain_type_name,
-        chain_index=claimed.chain_index,
+        chain_id=claimed.chain_id or claimed.id,
+        chain_type_name=claimed.chain_type_name or claimed.type_name,
+        chain_index=claimed.chain_index or 0,
         input=msgspec.json.decode(claimed.input),
         status=Status.RUNNING,
         held=False,
         attempt=claimed.attempt,
         max_attempts=claimed.max_attempts,
-        crash_count=claimed.crash_count,
-        created_at=as_datetime(claimed.created_at),
-        scheduled_at=as_datetime(claimed.scheduled_at),
-        ready_at=as_datetime(claimed.ready_at),
+        crash_count=claimed.crash_count or 0,
+        created_at=ready_at if claimed.created_at is None else as_datetime(claimed.created_at),
+        scheduled_at=ready_at if claimed.scheduled_at is None else as_datetime(claimed.scheduled_at),
+        ready_at=ready_at,
         timeout_ms=claimed.timeout_ms,
-        last_attempt_at=as_datetime(claimed.last_attempt_at),
         last_attempt_error=None if error is None else msgspec.json.decode(error, type=JobError),
         leased_by=worker_id,
         lease_generation=claimed.lease_generation,
@@ -95,8 +95,12 @@ def as_job(claimed: ClaimedJob, worker_id: str) -> Job:
     )
 
 
+#: PostgreSQL's instants are microseconds from here
+_POSTGRES_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+
+
 def as_datetime(instant: Instant) -> datetime:
     """A point in time as the database gave it."""
     if isinstance(instant, str):
         return datetime.fromisoformat(instant)
-    return datetime.fromtimestamp(instant / 1_000_000, UTC)
+    return _POSTGRES_EPOCH + timedelta(microseconds=instant)

@@ -37,22 +37,34 @@ class Slots(Protocol):
     def may_claim(self) -> bool: ...
     def fill(self) -> None:
         """Start what is ready."""
+
     def start_alone(self, job: ClaimedJob) -> None:
         """Start a suspect."""
+
     def give_back(self, jobs: Sequence[ClaimedJob]) -> None:
         """Release jobs that were not started."""
+
     async def wait_empty(self, patience: float) -> None:
         """Until nothing runs, or `patience` seconds."""
+
     def known_ids(self) -> list[str]:
         """Every job this worker knows to hold."""
+        ...
 
 
 class Fetcher:
     """Asks for work when there is room, looks back within its budget, and sleeps exactly as long as it may."""
 
-    def __init__(  # noqa: PLR0913 - it is wired once, by the worker
-        self, store: AsyncStore, worker_id: str, queues: Sequence[str], config: WorkerConfig,
-        buffer: Buffer, slots: Slots, waker: Waker,
+    def __init__(
+        self,
+        store: AsyncStore,
+        worker_id: str,
+        queues: Sequence[str],
+        config: WorkerConfig,
+        *,
+        buffer: Buffer,
+        slots: Slots,
+        waker: Waker,
     ) -> None:
         self._store = store
         self._worker_id = worker_id
@@ -130,9 +142,7 @@ class Fetcher:
             return []
         limit = min(limit, self._config.batch)
         claimed = await self._store.run(
-            lambda: claim_jobs(
-                self._worker_id, lanes, limit, self._config.lease, prefetch=is_prefetch, start=start
-            )
+            lambda: claim_jobs(self._worker_id, lanes, limit, self._config.lease, prefetch=is_prefetch, start=start)
         )
         self._has_looked_since_claim = False
         self._position.advance(claimed)
@@ -183,8 +193,7 @@ class Fetcher:
         await self._look_back()
 
     async def _release_orphans(self) -> None:
-        """What the database says we hold and we do not know of was never started: nobody else would return it, for our
-        heartbeat keeps it alive."""
+        """Give back what the database says we hold and we do not know of: our heartbeat keeps it from everybody else."""
         known = self._slots.known_ids()
         released = await self._store.run(lambda: release_orphans(self._worker_id, known))
         if released:

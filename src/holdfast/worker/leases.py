@@ -1,6 +1,7 @@
 """Heartbeats and lease renewals, in a thread of their own with a connection of its own.
 
-A handler that blocks the event loop cannot starve them; given up is by time since the last success, not by failed tries.
+A handler that blocks the event loop cannot starve them; they give up by the time since the last success, not by
+counting failures.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _BATCH = 1000
 class LeaseKeeper:
     """Keeps the worker alive in the eyes of others, and tells it when it is not."""
 
-    def __init__(  # noqa: PLR0913 - the four callbacks are what it is wired with
+    def __init__(
         self,
         store: SyncStore,
         identity: WorkerIdentity,
@@ -107,7 +108,9 @@ class LeaseKeeper:
         return True
 
     def _judge(self) -> None:
-        patience = max(self._config.dead_after.total_seconds() - _MARGIN_SECONDS, self._config.dead_after.total_seconds() / 2)
+        patience = max(
+            self._config.dead_after.total_seconds() - _MARGIN_SECONDS, self._config.dead_after.total_seconds() / 2
+        )
         if not self._is_silent and time.monotonic() - self.last_heard > patience:
             self._is_silent = True
             self._silent()

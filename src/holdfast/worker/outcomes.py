@@ -1,7 +1,7 @@
 """Outcomes on their way to the database: flushed in batches, as soon as no flush is in flight.
 
-An idle worker's completion leaves at once; a busy one's share a statement.  Whatever cannot be written stays here and is sent
-again: the fence makes that harmless.
+An idle worker's completion leaves at once; a busy one's share a statement.  Whatever cannot be written stays here and
+is sent again: the fence makes that harmless.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TypeVar
 
 from holdfast.errors import DatabaseUnavailable, SerializationConflict, StoreError
@@ -38,14 +38,17 @@ class Outcomes:
         self._completions: deque[Completion] = deque()
         self._failures: deque[Failure] = deque()
         self._releases: deque[Lease] = deque()
-        self._stragglers: set[asyncio.Task[None]] = set()
+        self._stragglers: dict[str, asyncio.Task[None]] = {}
         self._in_flight = 0
         self._wake = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
         self.finished = 0
         self.dead: Callable[[str], None] = lambda _: None
 
     def __len__(self) -> int:
-        return len(self._completions) + len(self._failures) + len(self._releases) + self._in_flight
+        waiting = len(self._completions) + len(self._failures) + len(self._releases)
+        return waiting + self._in_flight + len(self._stragglers)
 
     def add(self, ending: Completion | Failure | Lease) -> None:
         """Take an outcome; it is written soon."""
@@ -55,6 +58,7 @@ class Outcomes:
             self._failures.append(ending)
         else:
             self._releases.append(ending)
+        self._empty.clear()
         self._wake.set()
 
     async def run(self) -> None:
@@ -67,8 +71,7 @@ class Outcomes:
 
     async def drained(self) -> None:
         """Return when everything has been written."""
-        while len(self) or self._stragglers:
-            await asyncio.sleep(0.005)
+        await self._empty.wait()
 
     async def _flush_once(self) -> None:
         await self._flush(self._completions, self._complete)
@@ -88,8 +91,7 @@ class Outcomes:
             if item.id in locked:
                 self._retry_alone(item, write)
             else:
-                self.finished += 1
-                self._settled(item.id)
+                self._written(item)
 
     async def _persist(self, batch: list[I], write: Callable[[list[I]], object]) -> set[str]:
         """Until the database has answered: an ambiguous commit is repeated, the fence makes it one."""
@@ -117,14 +119,18 @@ class Outcomes:
         """Somebody has the row locked: try again apart, so that it holds up nobody."""
 
         async def again() -> None:
-            while await self._persist([item], write):
+            while await self._persist([item], write):  # noqa: ASYNC110 - nobody tells us when a user's lock goes
                 await asyncio.sleep(_STRAGGLER_PAUSE)
-            self.finished += 1
-            self._settled(item.id)
+            self._stragglers.pop(item.id)
+            self._written(item)
 
-        task = asyncio.create_task(again())
-        self._stragglers.add(task)
-        task.add_done_callback(self._stragglers.discard)
+        self._stragglers[item.id] = asyncio.create_task(again())
+
+    def _written(self, item: Completion | Failure | Lease) -> None:
+        self.finished += 1
+        self._settled(item.id)
+        if not len(self):
+            self._empty.set()
 
     async def _complete(self, batch: list[Completion]) -> Settlement:
         return await self._store.run(lambda: complete_jobs(self._worker_id, batch))
@@ -137,7 +143,3 @@ class Outcomes:
 
     async def _release(self, batch: list[Lease]) -> Settlement:
         return await self._store.run(lambda: release_jobs(batch))
-
-
-def leases_of(jobs: Iterable[Completion | Failure | Lease]) -> list[Lease]:
-    return [Lease(job.id, job.lease_generation) for job in jobs]

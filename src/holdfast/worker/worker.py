@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast.errors import DatabaseUnavailable, HoldfastError, JobTimeout, SerializationConflict, UnknownJobType
 from holdfast.model.identifiers import checked_name
@@ -40,6 +40,21 @@ _DEFAULT_THREADS = 20
 #: outcomes that may wait to be written before no more jobs are started
 _UNWRITTEN_LIMIT = 5_000
 _START_PATIENCE = 30.0
+#: how long cancelled handlers have to clean up, and the last outcomes to be written
+_CANCEL_GRACE = 10.0
+_HURRIED_GRACE = 1.0
+
+
+class Closable(Protocol):
+    """The sync client, as far as the worker cares: handlers get it, and it is closed in the end."""
+
+    def close(self) -> None: ...
+
+
+class AsyncClosable(Protocol):
+    """The async client likewise."""
+
+    async def close(self) -> None: ...
 
 
 def new_worker_id() -> str:
@@ -50,7 +65,7 @@ def new_worker_id() -> str:
 class Worker:
     """Runs the jobs of some queues until it is told to stop."""
 
-    def __init__(  # noqa: PLR0913 - it is wired once, by the app
+    def __init__(
         self,
         store: Store,
         handlers: Mapping[str, Handler],
@@ -58,15 +73,17 @@ class Worker:
         *,
         version: str,
         waker: Callable[[Sequence[str]], Waker],
-        async_client: Any = None,
-        sync_client: Any = None,
+        async_client: AsyncClosable,
+        sync_client: Closable,
     ) -> None:
         self.id = new_worker_id()
         self.config = config
         self._handlers = handlers
         self._async_client = async_client
         self._sync_client = sync_client
-        self.queues = sorted(set(config.queues or {handler.job_type.queue for handler in handlers.values()} or {"default"}))
+        self.queues = sorted(
+            set(config.queues or {handler.job_type.queue for handler in handlers.values()} or {"default"})
+        )
         for queue in self.queues:
             checked_name("queue", queue)
         has_threads = any(not handler.is_async for handler in handlers.values())
@@ -74,10 +91,14 @@ class Worker:
         self._store = store.asynchronous()
         self._lease_store = store.sync()
         self._identity = WorkerIdentity(
-            id=self.id, version=version, queues=self.queues,
+            id=self.id,
+            version=version,
+            queues=self.queues,
             metadata={"host": socket.gethostname(), "pid": os.getpid(), "concurrency": self.concurrency},
         )
         self._make_waker = waker
+        #: set once it is registered and claims jobs
+        self.started = asyncio.Event()
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._attempts: dict[str, Attempt] = {}
@@ -104,10 +125,12 @@ class Worker:
         self._outcomes = Outcomes(self._store, self.id, self.config.batch, self._written)
         self._threads = ThreadRunner(self.concurrency, self._thread_done)
         self._fetcher = Fetcher(
-            self._store, self.id, self.queues, self.config, self._buffer, self, waker
+            self._store, self.id, self.queues, self.config, buffer=self._buffer, slots=self, waker=waker
         )
         self._keeper = LeaseKeeper(
-            self._lease_store, self._identity, self.config,
+            self._lease_store,
+            self._identity,
+            self.config,
             leases=self._leases,
             lost=lambda ids: self._from_thread(self._lost, ids),
             silent=lambda: self._from_thread(self._silenced),
@@ -123,7 +146,7 @@ class Worker:
             asyncio.create_task(ServiceLoop(reaper).run(), name="holdfast-reaper"),
         ]
         stopping = asyncio.create_task(self._stopping.wait(), name="holdfast-stop")
-        _log.info("worker %s serves %s with %d slots", self.id, ", ".join(self.queues), self.concurrency)
+        self.started.set()
         try:
             await asyncio.wait([*working, flushing, stopping], return_when=asyncio.FIRST_COMPLETED)
             self._keeper.is_draining = True
@@ -139,6 +162,8 @@ class Worker:
                     await self._store.run(lambda: retire_worker(self.id))
             await self._store.close()
             self._lease_store.close()
+            await self._async_client.close()
+            self._sync_client.close()
         for task in (*working, flushing):
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
@@ -176,17 +201,14 @@ class Worker:
         hurry.cancel()
         for attempt in list(self._attempts.values()):
             self._abort(attempt, Cancellation.STOPPING)
-        await asyncio.sleep(0)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(10):
-                while any(attempt.task is not None for attempt in self._attempts.values()):
-                    await asyncio.sleep(0.01)
+        if tasks := [attempt.task for attempt in self._attempts.values() if attempt.task is not None]:
+            await asyncio.wait(tasks, timeout=_HURRIED_GRACE if self._hurry.is_set() else _CANCEL_GRACE)
         # Last act: threads that never came back, and tasks that swallowed their cancellation.
         for attempt in list(self._attempts.values()):
             self._end(attempt, attempt.lease)
         if not flushing.done():
             with suppress(TimeoutError):
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(_CANCEL_GRACE):
                     await self._outcomes.drained()
 
     # --- slots (what the fetcher sees) --------------------------------------------------------------------------------

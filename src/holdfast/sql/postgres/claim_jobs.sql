@@ -1,9 +1,11 @@
 -- claim_jobs: take up to /*limit*/100 claimable jobs, in the order of the lanes given.
 -- params: now timestamptz, worker text, lanes json, lease_ms bigint, prefetch boolean, start_at bigint
--- returns: id text, seq bigint, queue text, priority smallint, ready_at timestamptz, last_attempt_at timestamptz,
---   type_name text, input json, attempt smallint, lease_generation bigint, crash_count smallint, timeout_ms bigint,
+-- returns: id text, lease_generation bigint, type_name text, input json, attempt smallint, queue text,
+--   priority smallint, ready_at timestamptz, seq bigint, timeout_ms bigint, claimed_at timestamptz, crash_count smallint,
 --   chain_id text, chain_index integer, chain_type_name text, created_at timestamptz, scheduled_at timestamptz,
 --   max_attempts smallint, last_attempt_error json, tenant text, headers json
+--   (null stands for: claimed_at not prefetched; crash_count and chain_index 0; chain_id and chain_type_name the job's own;
+--   created_at and scheduled_at the same as ready_at. A value that is nearly always the same costs more to send than to know.)
 -- concurrency: SKIP LOCKED hands every claimer other rows; the row lock and the update happen in one statement, so a
 --   generation has one holder. A lane is (queue, priority) and the place where this worker's last claim in it ended:
 --   the scan starts there and does not walk what was claimed before, even while an old snapshot keeps those rows'
@@ -18,7 +20,7 @@ WITH lane AS MATERIALIZED (
         json_to_recordset(CAST(CAST(:lanes AS text) AS json))
             AS (queue text, priority smallint, ready_at bigint, seq bigint)
     ) WITH ORDINALITY AS asked (queue, priority, ready_at, seq, place),
-         LATERAL (SELECT timestamptz 'epoch' + ready_at * interval '1 microsecond' AS position) AS converted
+         LATERAL (SELECT timestamptz '2000-01-01 00:00:00+00' + ready_at * interval '1 microsecond' AS position) AS converted
     ORDER BY place
 ),
 picked AS MATERIALIZED (
@@ -39,7 +41,7 @@ picked AS MATERIALIZED (
 started AS (
     DELETE FROM /*schema.*/prefetch AS prefetch
     WHERE worker_id = CAST(:worker AS text)
-      AND claimed_at = timestamptz 'epoch' + CAST(:start_at AS bigint) * interval '1 microsecond'
+      AND claimed_at = timestamptz '2000-01-01 00:00:00+00' + CAST(:start_at AS bigint) * interval '1 microsecond'
 ),
 marked AS (
     INSERT INTO /*schema.*/prefetch (worker_id, claimed_at)
@@ -56,6 +58,7 @@ SET status = 'running',
                    + CAST(:lease_ms AS bigint) * interval '1 millisecond',
     last_attempt_at = coalesce(CAST(:now AS timestamptz), statement_timestamp())
 WHERE ctid = ANY (ARRAY(SELECT ctid FROM picked))
-RETURNING id::text, seq, queue, priority, ready_at, last_attempt_at, type_name, input, attempt, lease_generation,
-    crash_count, timeout_ms, chain_id::text, chain_index, chain_type_name, created_at, scheduled_at, max_attempts,
-    last_attempt_error, tenant, headers;
+RETURNING id::text, lease_generation, type_name, input, attempt, queue, priority, ready_at, seq, timeout_ms,
+    CASE WHEN CAST(:prefetch AS boolean) THEN last_attempt_at END AS claimed_at, nullif(crash_count, 0) AS crash_count, nullif(chain_id, id)::text AS chain_id,
+    nullif(chain_index, 0) AS chain_index, nullif(chain_type_name, type_name) AS chain_type_name, nullif(created_at, ready_at) AS created_at,
+    nullif(scheduled_at, ready_at) AS scheduled_at, max_attempts, last_attempt_error, tenant, headers;

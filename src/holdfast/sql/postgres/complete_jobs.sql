@@ -4,6 +4,7 @@
 -- concurrency: fenced by (id, lease_generation, running). Rows that somebody has locked are skipped, so that one of
 --   them does not hold up the others. Completing again under the same generation is a success: the answer to the
 --   first try may have been lost.
+--   The fence is written as a CASE to keep the planner off the index of running jobs, which it would read as a whole.
 -- locks: job rows by id, never waited for.
 WITH sent AS MATERIALIZED (
     SELECT id, lease_generation, output
@@ -13,7 +14,8 @@ WITH sent AS MATERIALIZED (
 holding AS MATERIALIZED (
     SELECT job.ctid, sent.output
     FROM sent JOIN /*schema.*/job AS job ON job.id = sent.id
-    WHERE job.lease_generation = sent.lease_generation AND job.status = 'running'
+    WHERE job.id = ANY (ARRAY(SELECT id FROM sent))
+      AND CASE WHEN job.status = 'running' THEN job.lease_generation END = sent.lease_generation
     ORDER BY job.id
     FOR NO KEY UPDATE OF job SKIP LOCKED
 ),

@@ -3,6 +3,7 @@
 -- returns: id text, outcome text
 -- concurrency: fenced by (id, lease_generation, running), and the reason is checked again under the row's lock: a lease
 --   renewed, or a heartbeat seen, since find_reapable keeps its job. Locked rows are left for the next round.
+--   The fence is written as a CASE to keep the planner off the index of running jobs, which it would read as a whole.
 -- locks: job rows by id, never waited for.
 WITH sent AS MATERIALIZED (
     SELECT id, lease_generation, error, delay_ms, is_dead, is_crash, is_refund
@@ -14,7 +15,8 @@ WITH sent AS MATERIALIZED (
 holding AS MATERIALIZED (
     SELECT job.ctid, job.leased_by AS owner_id, sent.error, sent.delay_ms, sent.is_dead, sent.is_crash, sent.is_refund
     FROM sent JOIN /*schema.*/job AS job ON job.id = sent.id
-    WHERE job.lease_generation = sent.lease_generation AND job.status = 'running'
+    WHERE job.id = ANY (ARRAY(SELECT id FROM sent))
+      AND CASE WHEN job.status = 'running' THEN job.lease_generation END = sent.lease_generation
       AND (job.leased_until < coalesce(CAST(:now AS timestamptz), statement_timestamp())
            OR NOT EXISTS (
                SELECT FROM /*schema.*/worker AS owner

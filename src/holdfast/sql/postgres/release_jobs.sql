@@ -3,6 +3,7 @@
 -- returns: id text, outcome text (only what was not released: 'locked' = try again alone, 'lost' = not yours any more)
 -- concurrency: fenced by (id, lease_generation, running), locked rows skipped. The attempt is refunded, the
 --   generation is not: it only grows.
+--   The fence is written as a CASE to keep the planner off the index of running jobs, which it would read as a whole.
 -- locks: job rows by id, never waited for.
 WITH sent AS MATERIALIZED (
     SELECT id, lease_generation
@@ -11,7 +12,8 @@ WITH sent AS MATERIALIZED (
 holding AS MATERIALIZED (
     SELECT job.ctid, job.id
     FROM sent JOIN /*schema.*/job AS job ON job.id = sent.id
-    WHERE job.lease_generation = sent.lease_generation AND job.status = 'running'
+    WHERE job.id = ANY (ARRAY(SELECT id FROM sent))
+      AND CASE WHEN job.status = 'running' THEN job.lease_generation END = sent.lease_generation
     ORDER BY job.id
     FOR NO KEY UPDATE OF job SKIP LOCKED
 ),

@@ -1,19 +1,21 @@
 -- claim_jobs: take up to /*limit*/100 claimable jobs, in the order of the lanes given.
 -- params: now timestamptz, worker text, lanes json, lease_ms bigint, prefetch boolean, start_at bigint
--- returns: json rows of id text, seq bigint, queue text, priority smallint, ready_at timestamptz,
---   last_attempt_at timestamptz, type_name text, input json, attempt smallint, lease_generation bigint,
---   crash_count smallint, timeout_ms bigint, chain_id text, chain_index integer, chain_type_name text,
---   created_at timestamptz, scheduled_at timestamptz, max_attempts smallint, last_attempt_error json, tenant text,
---   headers json
+-- returns: json rows of id text, lease_generation bigint, type_name text, input json, attempt smallint, queue text,
+--   priority smallint, ready_at timestamptz, seq bigint, timeout_ms bigint, claimed_at timestamptz, crash_count smallint,
+--   chain_id text, chain_index integer, chain_type_name text, created_at timestamptz, scheduled_at timestamptz,
+--   max_attempts smallint, last_attempt_error json, tenant text, headers json
+--   (null stands for: claimed_at not prefetched; crash_count and chain_index 0; chain_id and chain_type_name the job's own;
+--   created_at and scheduled_at the same as ready_at. A value that is nearly always the same costs more to send than to know.)
 -- concurrency: one writer at a time. The result is one row of JSON: the module gives up the interpreter lock around
 --   every row it steps to, and getting it back from a busy event loop takes up to 5 ms.
 --   CROSS JOIN keeps the loop order: the lanes as given, each in index order, no further than the limit.
 -- locks: the database's write lock.
 -- part: claimed
 SELECT json_group_array(json_array(
-    id, seq, queue, priority, ready_at, :now, type_name, input, attempt + 1, lease_generation + 1, crash_count,
-    timeout_ms, chain_id, chain_index, chain_type_name, created_at, scheduled_at, max_attempts, last_attempt_error,
-    tenant, headers
+    id, lease_generation + 1, type_name, input, attempt + 1, queue, priority, ready_at, seq, timeout_ms,
+    iif(:prefetch, :now, NULL), nullif(crash_count, 0), nullif(chain_id, id), nullif(chain_index, 0),
+    nullif(chain_type_name, type_name), nullif(created_at, ready_at), nullif(scheduled_at, ready_at), max_attempts,
+    last_attempt_error, tenant, headers
 )) AS claimed
 FROM (
     SELECT job.*
@@ -30,7 +32,7 @@ UPDATE /*schema.*/job AS job
 SET status = 'running', attempt = attempt + 1, lease_generation = lease_generation + 1,
     leased_by = :worker, last_attempt_at = :now,
     leased_until = strftime('%Y-%m-%dT%H:%M:%f', :now, printf('+%.3f seconds', :lease_ms / 1000.0)) || '000Z'
-WHERE seq IN (SELECT json_extract(value, '$[1]') FROM json_each(:claimed));
+WHERE seq IN (SELECT json_extract(value, '$[8]') FROM json_each(:claimed));
 -- part: started
 DELETE FROM /*schema.*/prefetch AS prefetch WHERE worker_id = :worker AND claimed_at = :start_at;
 -- part: marked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import re
 import sys
@@ -26,6 +27,11 @@ class AsyncpgConnection:
         self._store = store
 
     async def begin(self) -> None:
+        # asyncpg does not look: seen were "attached to a different loop", waiting for ever, and a crash of the process.
+        if getattr(self._connection, "_loop", None) not in (None, asyncio.get_running_loop()):
+            raise WrongConnection(
+                self._connection, "it belongs to another event loop; enqueue on the one that opened it"
+            )
         if not self._connection.is_in_transaction():
             raise NoTransaction("asyncpg connection", "enqueue inside `async with connection.transaction():`")
 

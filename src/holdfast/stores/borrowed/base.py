@@ -40,8 +40,8 @@ class SqliteFile(BorrowingStore, Protocol):
 class Borrowed(Protocol):
     """A caller's connection or session, for as long as one verb runs on it.
 
-    - `begin` makes sure that there is a transaction the caller will end.  It raises NoTransaction, AbortedTransaction, or
-      WrongConnection for what only the open connection can tell.
+    - `begin` makes sure that there is a transaction the caller will end.  It raises NoTransaction, AbortedTransaction,
+      or WrongConnection for what only the open connection can tell.
     - `execute` runs on the caller's connection, leaving its row factory, isolation level and cursors alone.  What the
       driver raises goes through unchanged, except that a transaction found aborted is AbortedTransaction.
     - `on_commit` calls back once after the caller's commit, not after a rollback, nor for a savepoint; False if the

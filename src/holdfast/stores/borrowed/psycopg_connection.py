@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -26,10 +27,8 @@ class PsycopgConnection:
         self._store = store
 
     def begin(self) -> None:
-        if self._connection.info.pipeline_status != _PIPELINE_OFF:
-            # A nested pipeline waits for what is under way; before that nobody knows the state of the transaction.
-            with self._connection.pipeline():
-                pass
+        with answered(self._connection):
+            pass
         check_transaction(self._connection, "`with connection.transaction():`")
 
     def execute(self, statement: Statement) -> Rows:
@@ -43,7 +42,8 @@ class PsycopgConnection:
         # (RawCursor), and the row_factory makes anything of a row.
         psycopg = sys.modules["psycopg"]
         with psycopg.Cursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
-            cursor.execute(text, values, prepare=False)
+            with answered(self._connection):
+                cursor.execute(text, values, prepare=False)
             return None if cursor.description is None else cursor.fetchall()
 
 
@@ -56,9 +56,8 @@ class PsycopgAsyncConnection:
         self._store = store
 
     async def begin(self) -> None:
-        if self._connection.info.pipeline_status != _PIPELINE_OFF:
-            async with self._connection.pipeline():
-                pass
+        async with answered(self._connection):
+            pass
         check_transaction(self._connection, "`async with connection.transaction():`")
 
     async def execute(self, statement: Statement) -> Rows:
@@ -70,8 +69,17 @@ class PsycopgAsyncConnection:
     async def _fetch(self, text: str, values: Values) -> Rows | None:
         psycopg = sys.modules["psycopg"]
         async with psycopg.AsyncCursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
-            await cursor.execute(text, values, prepare=False)
+            async with answered(self._connection):
+                await cursor.execute(text, values, prepare=False)
             return None if cursor.description is None else await cursor.fetchall()
+
+
+def answered(connection: Any) -> Any:
+    """A block at whose end the server has answered everything sent, also if the user works in pipeline mode.
+
+    There a statement has no result, and the transaction no known state, until somebody waits; a nested pipeline does.
+    """
+    return contextlib.nullcontext() if connection.info.pipeline_status == _PIPELINE_OFF else connection.pipeline()
 
 
 def refuse_closed(connection: Any) -> None:

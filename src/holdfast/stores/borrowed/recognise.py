@@ -45,8 +45,9 @@ _SYNC: dict[tuple[str, str], _Kind[Borrowed]] = {
 
 _ASYNC: dict[tuple[str, str], _Kind[AsyncBorrowed]] = {
     ("psycopg", "AsyncConnection"): _Kind(_POSTGRES, PsycopgAsyncConnection),
-    ("psycopg", "AsyncCursor"):
-        _Kind(_POSTGRES, lambda cursor, store: PsycopgAsyncConnection(cursor.connection, store)),
+    ("psycopg", "AsyncCursor"): _Kind(
+        _POSTGRES, lambda cursor, store: PsycopgAsyncConnection(cursor.connection, store)
+    ),
     ("asyncpg", "Connection"): _Kind(_POSTGRES, AsyncpgConnection),
     ("asyncpg", "PoolConnectionProxy"): _Kind(_POSTGRES, AsyncpgConnection),
     ("aiosqlite", "Connection"): _Kind(_SQLITE, AiosqliteConnection),
@@ -63,8 +64,10 @@ _MISTAKES = {
     ("builtins", "str"): "a URL or a name is not a connection; open it and pass what you got",
     ("builtins", "coroutine"): "it has not been awaited",
     ("sqlalchemy", "Engine"): "an engine is not a connection; use `with engine.begin() as connection:` and pass that",
-    ("sqlalchemy", "AsyncEngine"):
-        "an engine is not a connection; use `async with engine.begin() as connection:` and pass that",
+    (
+        "sqlalchemy",
+        "AsyncEngine",
+    ): "an engine is not a connection; use `async with engine.begin() as connection:` and pass that",
     ("sqlalchemy", "sessionmaker"): "call it, and pass the session",
     ("sqlalchemy", "async_sessionmaker"): "call it, and pass the session",
     ("sqlalchemy", "SessionTransaction"): _TRANSACTION,

@@ -39,9 +39,7 @@ class _ScriptRun:
         return from_json(self._rows[0][0]) if self._script.returns_json_rows else self._rows
 
 
-def run_script(
-    script: Script, parameters: Mapping[str, object], execute: Callable[[str, Values], Rows | None]
-) -> Rows:
+def run_script(script: Script, parameters: Mapping[str, object], execute: Callable[[str, Values], Rows | None]) -> Rows:
     """`execute` gives None for a statement that has no result."""
     run = _ScriptRun(script, parameters)
     for part in script.parts:

@@ -21,7 +21,12 @@ class Reaper:
     timeout = timedelta(seconds=30)
 
     def __init__(
-        self, store: AsyncStore, worker_id: str, dead_after: timedelta, interval: timedelta, recovered_at: Callable[[], float]
+        self,
+        store: AsyncStore,
+        worker_id: str,
+        dead_after: timedelta,
+        interval: timedelta,
+        recovered_at: Callable[[], float],
     ) -> None:
         self.interval = interval
         self._store = store

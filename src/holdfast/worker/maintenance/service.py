@@ -27,6 +27,7 @@ class Service(Protocol):
 
     async def run_once(self) -> Mapping[str, int]:
         """Do it once; the counts say what was done."""
+        ...
 
 
 class ServiceLoop:

@@ -78,8 +78,8 @@ CREATE TABLE /*schema.*/job (
     autovacuum_vacuum_cost_delay = 0
 );
 -- part: job_seq_idx
--- Pages and cursors.
-CREATE UNIQUE INDEX /*name*/job_seq_idx ON /*schema.*/job (seq);
+-- Pages and cursors. Not UNIQUE: the identity sees to that, and every update would look up the old versions.
+CREATE INDEX /*name*/job_seq_idx ON /*schema.*/job (seq);
 -- part: job_claim_idx
 -- Where claims look: only jobs that may run. Held jobs and suspects are not in it.
 CREATE INDEX /*name*/job_claim_idx ON /*schema.*/job (queue, priority, ready_at, seq)

@@ -1,0 +1,60 @@
+"""The options that say which database a command works on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from holdfast.app import App
+from holdfast.cli.loading import load_app
+from holdfast.errors import DatabaseUnavailable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_OPTIONS = (
+    click.option(
+        "--app", "target", metavar="MODULE:APP", envvar="HOLDFAST_APP", help="Work on the database of this app."
+    ),
+    click.option("--url", metavar="URL", envvar="HOLDFAST_URL", help="postgresql://… or sqlite:///file.db."),
+    click.option("--schema", default="holdfast", show_default=True, help="With --url: PostgreSQL schema."),
+    click.option("--prefix", help="With --url: table prefix.  [default: none; holdfast_ on SQLite]"),
+)
+
+
+def database_options(command: Callable[Concatenate[App, P], R]) -> Callable[P, R]:
+    """Give a command --app, --url, --schema and --prefix, and hand it the app they name."""
+
+    @wraps(command)
+    def with_app(*args: P.args, **kwargs: P.kwargs) -> R:
+        names = {name: kwargs.pop(name) for name in ("target", "url", "schema", "prefix")}
+        return command(_choose(**names), *args, **kwargs)  # type: ignore[arg-type]  # click passes text or None
+
+    decorated: Callable[P, R] = with_app
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+def _choose(target: str | None, url: str | None, schema: str, prefix: str | None) -> App:
+    """What was typed wins over the environment; typed twice is a question, not an answer."""
+    context = click.get_current_context()
+    is_url_typed = url is not None and context.get_parameter_source("url") is ParameterSource.COMMANDLINE
+    is_app_typed = target is not None and context.get_parameter_source("target") is ParameterSource.COMMANDLINE
+    if is_url_typed and is_app_typed:
+        raise click.UsageError("--app and --url both name a database; give one of them", context)
+    if target is not None and not is_url_typed:
+        return load_app(target)
+    return App(url, schema=schema, prefix=prefix)
+
+
+def require_file(app: App) -> None:
+    """Reading must not create an empty SQLite file where a name was misspelt."""
+    path = Path(app.store.url.removeprefix("sqlite:///"))
+    if app.store.dialect == "sqlite" and not path.exists():
+        raise DatabaseUnavailable(f"there is no file {path}; check --url or --app, or enqueue a first job")

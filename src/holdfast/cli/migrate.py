@@ -1,0 +1,110 @@
+"""`holdfast migrate`: bring the schema up to date, or show what that means."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from holdfast.app import App
+from holdfast.cli.database import database_options
+from holdfast.cli.output import JSON, TABLE, console, format_option, new_table, print_json, print_lines
+from holdfast.operations.migrate import Migration, read_migrations
+
+
+@click.group()
+def migrate() -> None:
+    """Bring the schema up to date, or show what that means."""
+
+
+@migrate.command()
+@database_options
+def up(app: App) -> None:
+    """Apply every missing migration, in one transaction.
+
+    Safe to run from many processes at once: one does it, the others wait and find it done.
+    """
+    with app.client() as client:
+        applied = client.migrate()
+    for migration in applied:
+        click.echo(f"applied {_title(migration)}")
+    newest = app.store.known_migrations()[-1]
+    click.echo(
+        f"{app.store.url} is at {_title(newest)}" if applied else f"nothing to do: {app.store.url} is up to date"
+    )
+
+
+class MigrationState(msgspec.Struct, frozen=True):
+    """A migration, as `migrate status` shows it."""
+
+    version: int
+    name: str
+    oldest_code: str
+    state: str
+
+
+@migrate.command()
+@database_options
+@click.option("--check", is_flag=True, help="Exit with 1 if a migration is missing.")
+@format_option
+def status(app: App, output_format: str, *, check: bool) -> None:
+    """List migrations and whether the database has them."""
+    states = _states(app)
+    if output_format == TABLE:
+        table = new_table("version", "name", "state", "oldest code")
+        for state in states:
+            colour = {"applied": "green", "missing": "yellow"}.get(state.state, "cyan")
+            table.add_row(str(state.version), state.name, f"[{colour}]{state.state}[/]", state.oldest_code)
+        console().print(table)
+    elif output_format == JSON:
+        print_json(states)
+    else:
+        print_lines(states)
+    missing = [state for state in states if state.state == "missing"]
+    if missing and output_format == TABLE:
+        click.echo(f"{len(missing)} missing; run `holdfast migrate up`")
+    if missing and check:
+        sys.exit(1)
+
+
+@migrate.command("sql")
+@database_options
+@click.option(
+    "--from", "found", type=click.IntRange(min=0), metavar="VERSION",
+    help="Start from this schema version, without asking the database; 0 is an empty one.",
+)  # fmt: skip
+def print_sql(app: App, found: int | None) -> None:
+    """Print the SQL that `migrate up` would run, as one transaction for psql or sqlite3."""
+    if found is None:
+        found = max((migration.version for migration in _applied(app)), default=0)
+    sql = app.store.pending_sql(found)
+    if sql:
+        click.echo(sql)
+    else:
+        click.echo(f"nothing to do: {app.store.url} is up to date", err=True)
+
+
+def _applied(app: App) -> list[Migration]:
+    if app.store.dialect == "sqlite" and not Path(app.store.url.removeprefix("sqlite:///")).exists():
+        return []
+    store = app.store.sync()
+    try:
+        return store.run(read_migrations, read_only=True)
+    finally:
+        store.close()
+
+
+def _states(app: App) -> list[MigrationState]:
+    applied = {migration.version: migration for migration in _applied(app)}
+    known = {migration.version: migration for migration in app.store.known_migrations()}
+    states = []
+    for version, migration in sorted((applied | known).items()):
+        state = "missing" if version not in applied else "applied" if version in known else "newer than this code"
+        states.append(MigrationState(version, migration.name, migration.oldest_code, state))
+    return states
+
+
+def _title(migration: Migration) -> str:
+    return f"{migration.version:04d} {migration.name}"
