@@ -1,1 +1,1 @@
-"""Throughput, latency and growth of Holdfast, measured next to plain SQL; run with `python3 dev.py bench`."""
+"""Benchmarks: each figure next to a raw-SQL loop on the same server in the same run.  Not collected by pytest."""

@@ -62,6 +62,12 @@ def postgres_server(request: pytest.FixtureRequest) -> PostgresAddress:
 
 
 @pytest.fixture(scope="session")
+def postgres_addresses(request: pytest.FixtureRequest) -> dict[int, PostgresAddress]:
+    """The run's servers by major, for tests that choose theirs."""
+    return request.config.stash[_addresses]
+
+
+@pytest.fixture(scope="session")
 def worker_database_url(postgres_server: PostgresAddress, worker_id: str) -> Iterator[str]:
     """One database per test worker, for tests that leave no trace or do not mind the others' traces."""
     name = f"worker_{worker_id}"

@@ -56,7 +56,7 @@ class JobHandle(Generic[P, R_co]):
 
     def __call__(self, *_args: object, **_kwargs: object) -> Any:
         raise TypeError(
-            f"{self.name} is a job type: enqueue it with {self.name}.enqueue(…) or client.enqueue({self.name}.call(…)), "
+            f"{self.name} is a job type: use {self.name}.enqueue(…) or client.enqueue({self.name}.call(…)); "
             f"call the plain function with {self.name}.fn(…)"
         )
 

@@ -5,8 +5,8 @@ Exit codes: 0 done, 1 could not be done, 2 the command line is wrong, 130 interr
 
 from __future__ import annotations
 
+import logging
 import sys
-import traceback
 from collections.abc import Sequence
 
 import click
@@ -18,6 +18,8 @@ from holdfast.cli.migrate import migrate
 from holdfast.cli.worker import worker
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.stores.known import CODE_VERSION
+
+_log = logging.getLogger("holdfast.cli")
 
 DONE = 0
 FAILED = 1
@@ -56,30 +58,26 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; whatever Holdfast raises on purpose becomes one line on stderr."""
     try:
         ended = holdfast.main(arguments, prog_name="holdfast", standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
-        return WRONG_USAGE
-    except click.ClickException as error:
-        return _complain(error.format_message(), error.exit_code, _usage(error))
     except click.Abort:
-        return _complain("interrupted", INTERRUPTED)
-    except ImportFailed as error:
-        if error.shows_traceback:
-            traceback.print_exception(error.__cause__)
-        return _complain(str(error), FAILED)
-    except InvalidInput as error:
-        return _complain(str(error), WRONG_USAGE)
-    except HoldfastError as error:
-        return _complain(str(error), FAILED)
+        return INTERRUPTED
+    except click.ClickException as error:
+        return _wrong_usage(error)
+    except (HoldfastError, ImportFailed) as error:
+        _log.debug("the error came from here", exc_info=True)
+        _complain(str(error))
+        return WRONG_USAGE if isinstance(error, InvalidInput) else FAILED
     return ended if isinstance(ended, int) else DONE
 
 
-def _usage(error: click.ClickException) -> str | None:
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    return None if context is None else f"see `{context.command_path} --help`"
+def _wrong_usage(error: click.ClickException) -> int:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
+    _complain(error.format_message())
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        click.echo(f"see `{error.ctx.command_path} --help`", err=True)
+    return error.exit_code
 
 
-def _complain(message: str, exit_code: int, hint: str | None = None) -> int:
-    line = " ".join(message.split())
-    click.echo(f"error: {line}" + (f"\n{hint}" if hint else ""), err=True)
-    return exit_code
+def _complain(message: str) -> None:
+    click.echo(f"error: {' '.join(message.split())}", err=True)

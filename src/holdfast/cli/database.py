@@ -53,8 +53,20 @@ def _choose(target: str | None, url: str | None, schema: str, prefix: str | None
     return App(url, schema=schema, prefix=prefix)
 
 
-def require_file(app: App) -> None:
-    """Reading must not create an empty SQLite file where a name was misspelt."""
-    path = Path(app.store.url.removeprefix("sqlite:///"))
-    if app.store.dialect == "sqlite" and not path.exists():
+def sqlite_path(app: App) -> Path | None:
+    """The app's file; None on PostgreSQL."""
+    return Path(app.store.url.removeprefix("sqlite:///")) if app.store.dialect == "sqlite" else None
+
+
+def require_database(app: App) -> None:
+    """A command that reads fails at once, and does not create an empty SQLite file where a name was misspelt."""
+    path = sqlite_path(app)
+    if path is not None and not path.exists():
         raise DatabaseUnavailable(f"there is no file {path}; check --url or --app, or enqueue a first job")
+    require_connection(app)
+
+
+def require_connection(app: App) -> None:
+    """Clients wait for a server that may come back; a person at a terminal wants to know now."""
+    if (refusal := app.store.refusal()) is not None:
+        raise DatabaseUnavailable(f"{app.store.url}: {refusal}")

@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 import msgspec
+import rich.json
 from rich.console import Console
-from rich.json import JSON as PrettyJson
 from rich.markup import escape
 from rich.table import Table
 
 from holdfast.app import App
-from holdfast.cli.database import database_options, require_file
+from holdfast.cli.database import database_options, require_database
 from holdfast.cli.output import JSON, TABLE, console, format_option, new_table, print_json, print_lines
-from holdfast.cli.values import INSTANT
+from holdfast.cli.values import instant
 from holdfast.model.job import AttemptRecord, Job, JobError
 from holdfast.model.status import Status
 
@@ -33,20 +33,26 @@ def jobs() -> None:
 @jobs.command("list")
 @database_options
 @click.option(
-    "--status", "-s", multiple=True, type=click.Choice([*Status]), help="Only these; may be given several times."
+    "--status",
+    "-s",
+    multiple=True,
+    type=click.Choice([status.value for status in Status]),
+    help="Only these; may be given several times.",
 )
 @click.option("--type", "type_name", metavar="NAME", help="Only this job type.")
 @click.option("--queue", metavar="NAME", help="Only this queue.")
 @click.option("--tenant", metavar="NAME", help="Only this tenant.")
-@click.option("--since", type=INSTANT, help="Enqueued at or after: 2026-05-01T12:00Z, or 2h for two hours ago.")
-@click.option("--until", type=INSTANT, help="Enqueued before.")
+@click.option(
+    "--since", type=instant, metavar="TIME", help="Enqueued at or after: 2026-05-01T12:00Z, or 2h for two hours ago."
+)
+@click.option("--until", type=instant, metavar="TIME", help="Enqueued before.")
 @click.option("--limit", default=50, show_default=True, help="Most jobs to show, up to 1,000.")
 @click.option("--cursor", metavar="TEXT", help="Go on where an earlier page ended.")
 @click.option("--newest-first/--oldest-first", default=True, help="Order of enqueue.  [default: newest first]")
 @format_option
 def list_(app: App, output_format: str, status: tuple[str, ...], **filters: Any) -> None:
     """List jobs in order of enqueue."""
-    require_file(app)
+    require_database(app)
     with app.client() as client:
         page = client.list_jobs(status=status or None, **filters)
     if output_format == JSON:
@@ -67,7 +73,7 @@ def list_(app: App, output_format: str, status: tuple[str, ...], **filters: Any)
 @format_option
 def show(app: App, job_id: str, output_format: str) -> None:
     """Show one job: every column, the attempts that did not complete it, and their errors."""
-    require_file(app)
+    require_database(app)
     with app.client() as client:
         job = client.get_job(job_id)
         attempts = client.list_attempts(job_id)
@@ -146,7 +152,7 @@ def _fields(job: Job) -> Iterator[tuple[str, Any]]:
             note = "" if shown == value else f" ({shown})"
             yield name, f"[{_COLOURS.get(shown, 'default')}]{value}{note}[/]"
         elif name in {"input", "output", "headers"} and value is not None:
-            yield name, PrettyJson.from_data(value, indent=None)
+            yield name, rich.json.JSON.from_data(value, indent=None)
         elif isinstance(value, datetime):
             yield name, value.isoformat(sep=" ", timespec="milliseconds")
         elif isinstance(value, JobError):

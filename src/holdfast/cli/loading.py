@@ -16,15 +16,13 @@ from holdfast.app import App
 class ImportFailed(Exception):
     """The user's module raised while it was imported; its own exception is the cause."""
 
-    def __init__(self, what: str, error: Exception, *, shows_traceback: bool) -> None:
-        frames = traceback.extract_tb(error.__traceback__)
+    def __init__(self, what: str, error: Exception) -> None:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
         where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-        way_out = "" if shows_traceback else "; --log-level debug shows the traceback"
-        super().__init__(f"{what} failed: {type(error).__name__}: {error}{where}{way_out}")
-        self.shows_traceback = shows_traceback
+        super().__init__(f"{what} failed: {type(error).__name__}: {error}{where}")
 
 
-def load_app(target: str, *, shows_traceback: bool = False) -> App:
+def load_app(target: str) -> App:
     """Import the module, with the current directory on the path, and take the app from it.
 
     `shop.jobs:app` names an App, or a function without parameters that returns one.
@@ -34,12 +32,12 @@ def load_app(target: str, *, shows_traceback: bool = False) -> App:
         raise click.BadParameter(
             f"{target!r} must look like module:app, for example shop.jobs:app", param_hint="MODULE:APP"
         )
-    found = _attribute(_module(module_name, shows_traceback=shows_traceback), attribute)
+    found = _attribute(_module(module_name), attribute)
     if not isinstance(found, App) and callable(found):
         try:
             found = found()
         except Exception as error:
-            raise ImportFailed(f"calling {target}", error, shows_traceback=shows_traceback) from error
+            raise ImportFailed(f"calling {target}", error) from error
     if not isinstance(found, App):
         raise click.BadParameter(
             f"{target} is {found!r:.80}, not a holdfast.App or a function that returns one", param_hint="MODULE:APP"
@@ -47,7 +45,7 @@ def load_app(target: str, *, shows_traceback: bool = False) -> App:
     return found
 
 
-def _module(name: str, *, shows_traceback: bool) -> ModuleType:
+def _module(name: str) -> ModuleType:
     here = os.getcwd()  # noqa: PTH109 - sys.path holds strings
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -60,9 +58,9 @@ def _module(name: str, *, shows_traceback: bool) -> ModuleType:
                 f"there is no module {error.name!r}; looked in {here} and in the environment {sys.prefix}",
                 param_hint="MODULE:APP",
             ) from None
-        raise ImportFailed(f"importing {name}", error, shows_traceback=shows_traceback) from error
+        raise ImportFailed(f"importing {name}", error) from error
     except Exception as error:
-        raise ImportFailed(f"importing {name}", error, shows_traceback=shows_traceback) from error
+        raise ImportFailed(f"importing {name}", error) from error
 
 
 def _attribute(module: ModuleType, path: str) -> object:

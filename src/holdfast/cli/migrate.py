@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 import msgspec
 
 from holdfast.app import App
-from holdfast.cli.database import database_options
+from holdfast.cli.database import database_options, require_connection, sqlite_path
 from holdfast.cli.output import JSON, TABLE, console, format_option, new_table, print_json, print_lines
 from holdfast.operations.migrate import Migration, read_migrations
 
@@ -26,6 +25,7 @@ def up(app: App) -> None:
 
     Safe to run from many processes at once: one does it, the others wait and find it done.
     """
+    require_connection(app)
     with app.client() as client:
         applied = client.migrate()
     for migration in applied:
@@ -87,8 +87,10 @@ def print_sql(app: App, found: int | None) -> None:
 
 
 def _applied(app: App) -> list[Migration]:
-    if app.store.dialect == "sqlite" and not Path(app.store.url.removeprefix("sqlite:///")).exists():
+    path = sqlite_path(app)
+    if path is not None and not path.exists():
         return []
+    require_connection(app)
     store = app.store.sync()
     try:
         return store.run(read_migrations, read_only=True)

@@ -11,8 +11,38 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 
 
-def parse_duration(text: str) -> timedelta | None:
-    """`5`, `500ms`, `5s`, `10m`, `2h`, `7d`; None for anything else."""
+def duration(text: str) -> timedelta:
+    """A span of time: `5`, `500ms`, `5s`, `10m`, `2h`, `7d`."""
+    span = _read_duration(text)
+    if span is None:
+        raise click.BadParameter(f"{text!r} is not a duration; write seconds, or a number with ms, s, m, h or d")
+    return span
+
+
+def instant(text: str) -> datetime:
+    """A point in time: ISO 8601 with a time zone, or how long ago."""
+    ago = _read_duration(text)
+    if ago is not None and not text.strip().isdigit():
+        return datetime.now(UTC) - ago
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is not a time; write 2026-05-01T12:00Z, or how long ago: 90s, 30m, 2h, 7d"
+        ) from None
+    if moment.utcoffset() is None:
+        midnight = "" if "T" in text else "T00:00"
+        raise click.BadParameter(f"{text!r} has no time zone; write {text}{midnight}Z for UTC")
+    return moment
+
+
+def shown_duration(span: timedelta) -> str:
+    """The shortest way to write it that `duration` reads back."""
+    seconds = span.total_seconds()
+    return f"{seconds * 1000:g}ms" if 0 < seconds < 1 else f"{seconds:g}s"
+
+
+def _read_duration(text: str) -> timedelta | None:
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         return None
@@ -20,47 +50,3 @@ def parse_duration(text: str) -> timedelta | None:
         return timedelta(seconds=float(match[1]) * _UNITS[match[2] or "s"])
     except OverflowError:
         return None
-
-
-class DurationType(click.ParamType):
-    """A span of time."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        if isinstance(value, timedelta):
-            return value
-        duration = parse_duration(str(value))
-        if duration is None:
-            self.fail(f"{value!r} is not a duration; write seconds, or a number with ms, s, m, h or d", param, ctx)
-        return duration
-
-
-class InstantType(click.ParamType):
-    """A point in time: ISO 8601 with a time zone, or how long ago."""
-
-    name = "time"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        if isinstance(value, datetime):
-            return value
-        text = str(value)
-        if (ago := parse_duration(text)) is not None and not text.strip().isdigit():
-            return datetime.now(UTC) - ago
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
-            self.fail(f"{text!r} is not a time; write 2026-05-01T12:00Z, or how long ago: 90s, 30m, 2h, 7d", param, ctx)
-        if moment.utcoffset() is None:
-            self.fail(f"{text!r} has no time zone; write {text}{'' if 'T' in text else 'T00:00'}Z for UTC", param, ctx)
-        return moment
-
-
-DURATION = DurationType()
-INSTANT = InstantType()
-
-
-def shown_duration(duration: timedelta) -> str:
-    """The shortest way to write it that `DURATION` reads back."""
-    seconds = duration.total_seconds()
-    return f"{seconds * 1000:g}ms" if 0 < seconds < 1 else f"{seconds:g}s"

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any, TypeVar
 
 import click
 
 from holdfast.app import App
 from holdfast.cli.loading import load_app
-from holdfast.cli.values import DURATION, shown_duration
+from holdfast.cli.values import duration, shown_duration
 from holdfast.stores.known import CODE_VERSION
 from holdfast.worker import Worker, WorkerConfig
 from holdfast.worker.process import run_until_signalled
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _LEVELS = ["debug", "info", "warning", "error"]
 _DEFAULTS = WorkerConfig()
@@ -23,8 +27,10 @@ _EPILOG = (
 )
 
 
-def _duration(flag: str, default: timedelta, text: str) -> click.Option:
-    return click.Option([flag], type=DURATION, default=shown_duration(default), show_default=True, help=text)
+def _duration(flag: str, default: timedelta, text: str) -> Callable[[F], F]:
+    return click.option(
+        flag, type=duration, metavar="DURATION", default=shown_duration(default), show_default=True, help=text
+    )
 
 
 @click.command(epilog=_EPILOG)
@@ -35,10 +41,22 @@ def _duration(flag: str, default: timedelta, text: str) -> click.Option:
 @click.option(
     "--concurrency", type=int, metavar="SLOTS", help="Jobs at once.  [default: 100; 20 if some handler is a `def`]"
 )
+@_duration("--poll", _DEFAULTS.poll, "How often an idle worker looks without being told.")
+@_duration("--stop-deadline", _DEFAULTS.stop_deadline, "How long running jobs may take after a signal.")
+@_duration("--heartbeat", _DEFAULTS.heartbeat, "How often the worker says that it is alive.")
+@_duration("--dead-after", _DEFAULTS.dead_after, "Silent for so long, a worker is taken for dead.")
+@_duration("--lease", _DEFAULTS.lease, "How long a job is held without renewal.")
+@_duration("--renew", _DEFAULTS.renew, "How often leases are renewed.")
 @click.option("--notify/--no-notify", default=True, help="Listen for wake-up hints, or poll only.  [default: notify]")
 @click.option("--batch", type=int, default=_DEFAULTS.batch, show_default=True, help="Most jobs per statement.")
-@click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="What stderr shows.")
-def worker(  # noqa: PLR0913 - one parameter per option
+@click.option(
+    "--log-level",
+    type=click.Choice(_LEVELS),
+    default="info",
+    show_default=True,
+    help="What stderr shows; debug adds the traceback of an error.",
+)
+def worker(
     target: str,
     queues: str | None,
     concurrency: int | None,
@@ -64,7 +82,7 @@ def worker(  # noqa: PLR0913 - one parameter per option
         is_notified=notify,
         **durations,
     )
-    app = load_app(target, shows_traceback=log_level == "debug")
+    app = load_app(target)
     tasks: set[asyncio.Task[None]] = set()
 
     def make_worker() -> Worker:
@@ -74,16 +92,6 @@ def worker(  # noqa: PLR0913 - one parameter per option
 
     run_until_signalled(make_worker)
     click.echo("holdfast: stopped", err=True)
-
-
-worker.params[4:4] = [
-    _duration("--poll", _DEFAULTS.poll, "How often an idle worker looks without being told."),
-    _duration("--stop-deadline", _DEFAULTS.stop_deadline, "How long running jobs may take after a signal."),
-    _duration("--heartbeat", _DEFAULTS.heartbeat, "How often the worker says that it is alive."),
-    _duration("--dead-after", _DEFAULTS.dead_after, "Silent for so long, a worker is taken for dead."),
-    _duration("--lease", _DEFAULTS.lease, "How long a job is held without renewal."),
-    _duration("--renew", _DEFAULTS.renew, "How often leases are renewed."),
-]
 
 
 async def _announce(made: Worker, app: App) -> None:

@@ -68,13 +68,13 @@ class AsyncClient:
             return []
         if tx is None:
             await self._store.ensure_ready()
-            existing = await self._run_again(lambda: enqueue_jobs(batch.documents, None))
+            existing = await self._run_again(lambda: enqueue_jobs(batch.documents, None, batch.given_ids))
             self._hinter.hint(batch.queues)
         else:
             borrowed = await self._store.borrow(tx)
             is_hooked = borrowed.on_commit(partial(self._hinter.hint, batch.queues))
             channel = None if is_hooked else self._channel
-            existing = await adrive(enqueue_jobs(batch.documents, channel), borrowed.execute)
+            existing = await adrive(enqueue_jobs(batch.documents, channel, batch.given_ids), borrowed.execute)
         return batch.chains(existing)
 
     async def get_job(self, job_id: str) -> Job:

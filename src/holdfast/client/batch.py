@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from holdfast.errors import InvalidOption
@@ -10,7 +10,6 @@ from holdfast.model.call import Call, EnqueueOptions, JobDocument, check_options
 from holdfast.model.ids import IdGenerator
 from holdfast.model.job import Chain, Outcome
 from holdfast.model.status import Status
-from holdfast.operations.enqueue_jobs import ExistingJob
 
 R = TypeVar("R")
 
@@ -31,23 +30,27 @@ class Batch:
         self.documents: list[JobDocument] = [
             call.document(job_id, options) for call, job_id in zip(self.calls, generated, strict=True)
         ]
-        self._generated = set(generated)
-        if len({document.id for document in self.documents}) < len(self.documents):
-            raise InvalidOption("id", "given twice", "must be different for every job of a batch")
+        self.given_ids: set[str] = set()
+        for document, made_here in zip(self.documents, generated, strict=True):
+            if document.id != made_here:
+                if document.id in self.given_ids:
+                    raise InvalidOption(
+                        "id", document.id, "is given twice; it must be different for every job of a batch"
+                    )
+                self.given_ids.add(document.id)
 
     @property
     def queues(self) -> set[str]:
         return {document.queue for document in self.documents}
 
-    def chains(self, existing: Sequence[ExistingJob]) -> list[Chain[Any]]:
-        """In the order of the calls. An id of our own that existed was sent before, by a try whose answer was lost."""
-        before = {job.id: job.status for job in existing if job.id not in self._generated}
+    def chains(self, existing: Mapping[str, Status]) -> list[Chain[Any]]:
+        """In the order of the calls. An id made here that existed was sent by a try whose answer was lost: created."""
         return [
             Chain(
                 document.id,
                 document.type_name,
-                before.get(document.id) or Status.PENDING,
-                Outcome.KEPT if document.id in before else Outcome.CREATED,
+                existing.get(document.id, Status.PENDING),
+                Outcome.KEPT if document.id in existing else Outcome.CREATED,
             )
             for document in self.documents
         ]

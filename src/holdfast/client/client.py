@@ -71,13 +71,13 @@ class Client:
             return []
         if tx is None:
             self._store.ensure_ready()
-            existing = self._run_again(lambda: enqueue_jobs(batch.documents, None))
+            existing = self._run_again(lambda: enqueue_jobs(batch.documents, None, batch.given_ids))
             self._hinter.hint(batch.queues)
         else:
             borrowed = self._store.borrow(tx)
             is_hooked = borrowed.on_commit(partial(self._hinter.hint, batch.queues))
             channel = None if is_hooked else self._channel
-            existing = drive(enqueue_jobs(batch.documents, channel), borrowed.execute)
+            existing = drive(enqueue_jobs(batch.documents, channel, batch.given_ids), borrowed.execute)
         return batch.chains(existing)
 
     def get_job(self, job_id: str) -> Job:

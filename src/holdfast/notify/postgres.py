@@ -20,6 +20,8 @@ _log = logging.getLogger("holdfast.notify")
 _library = SqlLibrary("postgres", "holdfast", "", Style.PYFORMAT)
 
 _PING_SECONDS = 15.0
+#: hints of one process are at least this far apart: the first leaves at once, the rest gather
+_DEBOUNCE_SECONDS = 0.005
 _LONGEST_BACKOFF = 5.0
 
 
@@ -35,20 +37,20 @@ class PostgresHinter:
         self._channel = channel
         self._queues: set[str] = set()
         self._wake = threading.Condition()
-        self._is_closing = False
+        self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
     def hint(self, queues: Iterable[str]) -> None:
         with self._wake:
             self._queues.update(queues)
-            if self._thread is None and not self._is_closing:
+            if self._thread is None and not self._closing.is_set():
                 self._thread = threading.Thread(target=self._serve, name="holdfast-hinter", daemon=True)
                 self._thread.start()
             self._wake.notify()
 
     def close(self) -> None:
         with self._wake:
-            self._is_closing = True
+            self._closing.set()
             self._wake.notify()
         if self._thread is not None:
             self._thread.join(timeout=5)
@@ -58,7 +60,7 @@ class PostgresHinter:
         connection: psycopg.Connection | None = None
         while True:
             with self._wake:
-                while not self._queues and not self._is_closing:
+                while not self._queues and not self._closing.is_set():
                     self._wake.wait()
                 queues, self._queues = self._queues, set()
             if not queues:
@@ -74,6 +76,7 @@ class PostgresHinter:
                 if connection is not None:
                     connection.close()
                     connection = None
+            self._closing.wait(_DEBOUNCE_SECONDS)
         if connection is not None:
             connection.close()
 

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
 from holdfast.model.call import JobDocument
 from holdfast.model.status import Status
+from holdfast.operations.get_job import find_job
 from holdfast.operations.statement import Operation, Statement
 
-
-class ExistingJob(msgspec.Struct, frozen=True):
-    """A job whose id was there before; `status` is unknown if a concurrent transaction is just creating it."""
-
-    id: str
-    status: Status | None = None
+_ids = msgspec.json.Decoder(list[str])
 
 
-_existing = msgspec.json.Decoder(list[ExistingJob])
+def enqueue_jobs(
+    jobs: Sequence[JobDocument], channel: str | None, given_ids: Collection[str] = ()
+) -> Operation[dict[str, Status]]:
+    """Insert `jobs` in order; returns those of the ids given by the caller that existed before, with their status.
 
-
-def enqueue_jobs(jobs: Sequence[JobDocument], channel: str | None) -> Operation[list[ExistingJob]]:
-    """Insert `jobs` in order; returns those that existed already. With a channel, hints go out with the commit."""
-    rows = yield Statement("enqueue_jobs", {"jobs": msgspec.json.encode(jobs).decode(), "channel": channel})
-    return _existing.decode(rows[0][0])
+    With a channel, hints go out with the commit.
+    """
+    rows = yield Statement(
+        "enqueue_jobs",
+        {"jobs": msgspec.json.encode(jobs).decode(), "has_given_ids": bool(given_ids), "channel": channel},
+    )
+    existing: dict[str, Status] = {}
+    for job_id in _ids.decode(rows[0][0]):
+        if job_id in given_ids:
+            job = yield from find_job(job_id)
+            existing[job_id] = job.status if job else Status.PENDING
+    return existing

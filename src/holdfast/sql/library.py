@@ -53,6 +53,10 @@ class Script:
         return self.header.get("concurrency", "").startswith("read only")
 
     @cached_property
+    def is_prepared(self) -> bool:
+        return self.header.get("prepared", "").startswith("yes")
+
+    @cached_property
     def returns_json_rows(self) -> bool:
         return self.header.get("returns", "").startswith("json rows")
 

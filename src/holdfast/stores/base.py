@@ -69,6 +69,9 @@ class Store(Protocol):
         """`postgres` or `sqlite`."""
         ...
 
+    def refusal(self) -> str | None:
+        """Why no connection can be made at this moment, in the database's words; None if one can."""
+
     def sync(self) -> SyncStore: ...
 
     def asynchronous(self) -> AsyncStore: ...

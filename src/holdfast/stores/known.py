@@ -38,8 +38,10 @@ def migration_sql(library: SqlLibrary, found: int) -> str:
             return [(True,)]
         if statement.name == "read_migrations":
             return [(migration.version, migration.name, migration.oldest_code) for migration in applied]
-        for part in named.script(statement.name).parts:
-            lines.append(_PARAMETER.sub(lambda match: _literal(statement.parameters[match[1]]), part.text) + ";")
+        parts = named.script(statement.name).parts
+        lines.extend(
+            _PARAMETER.sub(lambda match: _literal(statement.parameters[match[1]]), part.text) + ";" for part in parts
+        )
         return ()
 
     drive(migrate(known), write_down)

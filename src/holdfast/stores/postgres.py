@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 import threading
@@ -25,6 +26,10 @@ from holdfast.stores.known import CODE_VERSION, known_migrations, migration_sql
 from holdfast.stores.open import StoreConfig
 
 T = TypeVar("T")
+
+_BACKEND_PID = b"SELECT pg_backend_pid()"
+
+_CLOSED = "this client is closed; open a new one with app.client()"
 
 #: a peer that vanished without a word is noticed within seconds, not hours
 _KEEPALIVE = {
@@ -50,7 +55,20 @@ class PostgresStore:
 
     @property
     def url(self) -> str:
-        return re.sub(r"://([^:@/]*):[^@/]*@", r"://\1:***@", self._conninfo)
+        without = re.sub(r"://([^:@/]*):[^/?]*@", r"://\1:***@", self._conninfo)
+        return re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1***", without)
+
+    def refusal(self) -> str | None:
+        try:
+            psycopg.connect(self._conninfo, **self.connection_options).close()
+        except psycopg.Error as error:
+            return " ".join(str(error).split())
+        return None
+
+    def timeout_error(self) -> DatabaseUnavailable:
+        """The pool only says that it waited; the server says why."""
+        exhausted = f"all {self.config.pool_size} connections are in use; raise App(pool_size=…)"
+        return DatabaseUnavailable(f"no connection to PostgreSQL within 10 s: {self.refusal() or exhausted}")
 
     def sync(self) -> PostgresSyncStore:
         return PostgresSyncStore(self)
@@ -66,8 +84,8 @@ class PostgresStore:
 
     @property
     def connection_options(self) -> dict[str, Any]:
-        # No prepared statements: a claim planned once for all limits costs four fifths of its speed, and a
-        # transaction pooler knows nothing of statements prepared elsewhere.
+        # Prepared statements only where a script says so, and never through a pooler: a claim planned once for all
+        # limits costs four fifths of its speed, and a plan made for an empty table stays when the table has grown.
         return {"autocommit": True, "prepare_threshold": None, **_KEEPALIVE}
 
     @property
@@ -82,14 +100,30 @@ class PostgresStore:
         return self.library.script(statement.name, statement.literals, statement.slots)
 
 
-def _adapt(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
-    """Load JSON as text and instants as the integers they are on the wire; whoever needs more decodes it, late."""
+def _adapt(connection: psycopg.Connection[Any]) -> None:
+    _load_late(connection)
+    pid = connection.execute(_BACKEND_PID).fetchone()
+    _prepare_if_direct(connection, pid)
+
+
+async def _adapt_async(connection: psycopg.AsyncConnection[Any]) -> None:
+    _load_late(connection)
+    pid = await (await connection.execute(_BACKEND_PID)).fetchone()
+    _prepare_if_direct(connection, pid)
+
+
+def _load_late(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    """Load JSON as text and instants as the integers they are on the wire; whoever needs more decodes it."""
     connection.adapters.register_loader("json", TextBinaryLoader)
     connection.adapters.register_loader("timestamptz", Int8BinaryLoader)
 
 
-async def _adapt_async(connection: psycopg.AsyncConnection[Any]) -> None:
-    _adapt(connection)
+def _prepare_if_direct(
+    connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], pid: tuple[int] | None
+) -> None:
+    """A pooler answers for a backend that is not the one it greeted us with, and loses prepared statements."""
+    if pid is not None and pid[0] == connection.info.backend_pid:
+        connection.prepare_threshold = 0
 
 
 class PostgresSyncStore:
@@ -131,11 +165,12 @@ class PostgresSyncStore:
 
     def _execute(self, connection: psycopg.Connection[Any], statement: Statement) -> Rows:
         parameters = self._store.parameters(statement)
+        script = self._store.script(statement)
         rows: Rows = ()
-        for part in self._store.script(statement).parts:
+        for part in script.parts:
             chosen = {name: parameters[name] for name in part.parameters}
             cursor = connection.cursor(binary=True, row_factory=tuple_row)
-            cursor.execute(part.encoded, chosen or None)
+            cursor.execute(part.encoded, chosen or None, prepare=script.is_prepared)
             if cursor.description is not None:
                 rows = cursor.fetchall()
         return rows
@@ -155,8 +190,13 @@ class PostgresSyncStore:
                     name="holdfast",
                 )
             pool = self._pool
-        with pooled_errors(), pool.connection() as connection:
-            yield connection
+        try:
+            with pool.connection() as connection:
+                yield connection
+        except PoolTimeout as error:
+            raise self._store.timeout_error() from error
+        except PoolClosed as error:
+            raise StoreError(_CLOSED) from error
 
 
 class PostgresAsyncStore:
@@ -201,11 +241,12 @@ class PostgresAsyncStore:
 
     async def _execute(self, connection: psycopg.AsyncConnection[Any], statement: Statement) -> Rows:
         parameters = self._store.parameters(statement)
+        script = self._store.script(statement)
         rows: Rows = ()
-        for part in self._store.script(statement).parts:
+        for part in script.parts:
             chosen = {name: parameters[name] for name in part.parameters}
             cursor = connection.cursor(binary=True, row_factory=tuple_row)
-            await cursor.execute(part.encoded, chosen or None)
+            await cursor.execute(part.encoded, chosen or None, prepare=script.is_prepared)
             if cursor.description is not None:
                 rows = await cursor.fetchall()
         return rows
@@ -224,20 +265,13 @@ class PostgresAsyncStore:
                 name="holdfast",
             )
             await self._pool.open()
-        with pooled_errors():
+        try:
             async with self._pool.connection() as connection:
                 yield connection
-
-
-@contextlib.contextmanager
-def pooled_errors() -> Iterator[None]:
-    """No connection to be had."""
-    try:
-        yield
-    except PoolTimeout as error:
-        raise DatabaseUnavailable(f"no connection to PostgreSQL within 10 s: {error}") from error
-    except PoolClosed as error:
-        raise StoreError("this client is closed; open a new one with app.client()") from error
+        except PoolTimeout as error:
+            raise await asyncio.to_thread(self._store.timeout_error) from error
+        except PoolClosed as error:
+            raise StoreError(_CLOSED) from error
 
 
 @contextlib.contextmanager

@@ -43,6 +43,9 @@ class SqliteStore:
     def url(self) -> str:
         return f"sqlite:///{self.path}"
 
+    def refusal(self) -> str | None:
+        return None  # there is nobody to refuse: opening the file says what is wrong with it
+
     def sync(self) -> SqliteSyncStore:
         return SqliteSyncStore(self)
 

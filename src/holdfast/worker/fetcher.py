@@ -193,7 +193,7 @@ class Fetcher:
         await self._look_back()
 
     async def _release_orphans(self) -> None:
-        """Give back what the database says we hold and we do not know of: our heartbeat keeps it from everybody else."""
+        """Give back what the database says we hold and we do not know of; our heartbeat keeps it from others."""
         known = self._slots.known_ids()
         released = await self._store.run(lambda: release_orphans(self._worker_id, known))
         if released:

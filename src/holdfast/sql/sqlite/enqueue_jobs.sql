@@ -1,14 +1,14 @@
 -- enqueue_jobs: insert jobs, in the order given.
--- params: now timestamptz, jobs json, channel text
--- returns: existing json (the jobs whose id was there before: [{id, status}])
+-- params: now timestamptz, jobs json, has_given_ids boolean, channel text
+-- returns: existing text (JSON array of the given ids that were there before), hints bigint
 -- concurrency: inside a write transaction, ours or the caller's; an id that exists already is kept, so a retry after an
 --   ambiguous commit adds nothing. channel is PostgreSQL's.
 -- locks: the database's write lock.
 -- part: existing
-SELECT ifnull((
-    SELECT json_group_array(json_object('id', job.id, 'status', job.status))
-    FROM json_each(:jobs) CROSS JOIN /*schema.*/job AS job ON job.id = json_extract(value, '$.id')
-), '[]') AS existing;
+SELECT CASE WHEN :has_given_ids THEN (
+           SELECT json_group_array(job.id)
+           FROM json_each(:jobs) CROSS JOIN /*schema.*/job AS job ON job.id = json_extract(value, '$.id')
+       ) ELSE '[]' END AS existing, 0 AS hints;
 -- part: created
 INSERT INTO /*schema.*/job (
     id, chain_id, type_name, chain_type_name, queue, priority, input, created_at, scheduled_at, ready_at,

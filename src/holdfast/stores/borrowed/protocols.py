@@ -44,14 +44,20 @@ class AsyncCursor(Protocol):
 
 
 class AsyncpgConnection(Protocol):
-    """asyncpg connections, which commit through their transactions only; their pool's proxies too."""
+    """asyncpg connections, which commit through their transactions only."""
 
     def is_in_transaction(self) -> bool: ...
     def transaction(self, *args: Any, **kwargs: Any) -> Any: ...
     def fetch(self, *args: Any, **kwargs: Any) -> Awaitable[Any]: ...
 
 
+class AsyncpgPoolProxy(Protocol):
+    """What asyncpg's pools hand out: its methods are made at run time, this one a type checker can see."""
+
+    def _detach(self) -> Any: ...
+
+
 #: what `tx=` of the sync client takes
 SyncTransaction: TypeAlias = SyncConnection | SyncCursor
 #: what `tx=` of the async client takes
-AsyncTransaction: TypeAlias = AsyncConnection | AsyncCursor | AsyncpgConnection
+AsyncTransaction: TypeAlias = AsyncConnection | AsyncCursor | AsyncpgConnection | AsyncpgPoolProxy

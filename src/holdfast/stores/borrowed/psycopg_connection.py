@@ -17,6 +17,8 @@ _IDLE = 0
 _IN_ERROR = 3
 _PIPELINE_OFF = 0
 
+_AUTOCOMMIT = "psycopg connection in autocommit mode"
+
 
 class PsycopgConnection:
     """For threads."""
@@ -29,7 +31,8 @@ class PsycopgConnection:
     def begin(self) -> None:
         with answered(self._connection):
             pass
-        check_transaction(self._connection, "`with connection.transaction():`")
+        if not is_in_transaction(self._connection):
+            raise NoTransaction(_AUTOCOMMIT, "enqueue inside `with connection.transaction():`")
 
     def execute(self, statement: Statement) -> Rows:
         return run_script(self._store.script(statement), self._store.parameters(statement), self._fetch)
@@ -58,7 +61,8 @@ class PsycopgAsyncConnection:
     async def begin(self) -> None:
         async with answered(self._connection):
             pass
-        check_transaction(self._connection, "`async with connection.transaction():`")
+        if not is_in_transaction(self._connection):
+            raise NoTransaction(_AUTOCOMMIT, "enqueue inside `async with connection.transaction():`")
 
     async def execute(self, statement: Statement) -> Rows:
         return await run_script_async(self._store.script(statement), self._store.parameters(statement), self._fetch)
@@ -87,10 +91,9 @@ def refuse_closed(connection: Any) -> None:
         raise WrongConnection(connection, "the connection is closed; open a new one")
 
 
-def check_transaction(connection: Any, block: str) -> None:
-    """Without autocommit the first statement begins a transaction, so an idle connection will do."""
+def is_in_transaction(connection: Any) -> bool:
+    """Or will be: without autocommit the first statement begins a transaction, so an idle connection will do."""
     status = connection.info.transaction_status
     if status == _IN_ERROR:
         raise AbortedTransaction
-    if status == _IDLE and connection.autocommit:
-        raise NoTransaction("psycopg connection in autocommit mode", f"enqueue inside {block}")
+    return status != _IDLE or not connection.autocommit

@@ -34,12 +34,13 @@ class SqlalchemyConnection:
     def begin(self) -> None:
         connection = self._connection
         for transaction in (connection.get_transaction(), connection.get_nested_transaction()):
-            if transaction is not None and not transaction.is_active:
+            if transaction is not None and (connection.invalidated or not transaction.is_active):
                 raise AbortedTransaction
         # Explicitly, because only the begin event may issue the real BEGIN (SQLAlchemy's own recipe for SQLite).
         begun = None if connection.in_transaction() else connection.begin()
         try:
-            self._check_driver(connection.connection)
+            if not self._is_in_transaction(connection.connection):
+                raise NoTransaction("SQLAlchemy connection in AUTOCOMMIT mode", _FIX)
         except TransactionError:
             if begun is not None:
                 begun.rollback()
@@ -58,21 +59,16 @@ class SqlalchemyConnection:
     def on_commit(self, callback: Callable[[], None]) -> bool:  # noqa: ARG002 - its commit event comes before the commit
         return False
 
-    def _check_driver(self, pooled: Any) -> None:
-        """What the driver says of the transaction; `pooled` is SQLAlchemy's proxy of its connection."""
+    def _is_in_transaction(self, pooled: Any) -> bool:
+        """What the driver says, or will say after the first statement; `pooled` is SQLAlchemy's proxy for it."""
         driver = pooled.driver_connection
         if self._store.dialect == "sqlite":
-            self._check_sqlite(driver)
-        elif self._is_asyncpg:
-            if pooled.dbapi_connection.autocommit and not driver.is_in_transaction():
-                raise NoTransaction("SQLAlchemy connection in AUTOCOMMIT mode", _FIX)
-        else:
-            try:
-                psycopg_connection.check_transaction(driver, "a transaction")
-            except NoTransaction:
-                raise NoTransaction("SQLAlchemy connection in AUTOCOMMIT mode", _FIX) from None
+            return self._is_in_sqlite_transaction(driver)
+        if self._is_asyncpg:
+            return not pooled.dbapi_connection.autocommit or bool(driver.is_in_transaction())
+        return psycopg_connection.is_in_transaction(driver)
 
-    def _check_sqlite(self, driver: Any) -> None:
+    def _is_in_sqlite_transaction(self, driver: Any) -> bool:
         store = cast("SqliteFile", self._store)
         inner = getattr(driver, "_connection", driver)  # aiosqlite's holds sqlite3's
         sqlite_connection.refuse_unusable(self._tx, inner, store)
@@ -80,8 +76,11 @@ class SqlalchemyConnection:
         if info.get("holdfast.path") != store.path:
             sqlite_connection.refuse_other_file(self._tx, self._fetch("PRAGMA database_list", {}) or (), store)
             info["holdfast.path"] = store.path
-        if sqlite_connection.needs_begin(inner):
+        if not inner.in_transaction:
+            if sqlite_connection.autocommit_setting(inner):
+                return False
             self._connection.exec_driver_sql("BEGIN IMMEDIATE")
+        return True
 
     def _fetch(self, text: str, values: Values) -> Rows | None:
         if self._is_asyncpg:

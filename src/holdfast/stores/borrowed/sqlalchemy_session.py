@@ -73,7 +73,7 @@ def async_scoped_session(tx: Any, store: BorrowingStore) -> SqlalchemyInGreenlet
 
 
 class _AfterCommit:
-    """The callbacks of one outermost transaction of a session.
+    """The callbacks that wait for a session's commit.
 
     SQLAlchemy tells of commits per session and of savepoints alike, so every callback knows the innermost transaction
     it belongs to: released, it moves to the one around it; rolled back, its transaction never commits.
@@ -82,11 +82,21 @@ class _AfterCommit:
     def __init__(self, session: Any) -> None:
         self._session = weakref.ref(session)
         self._waiting: list[tuple[weakref.ref[Any], Callable[[], None]]] = []
+        self._watched: weakref.ref[Any] | None = None
 
-    def add(self, transaction: Any, callback: Callable[[], None]) -> None:
-        self._waiting.append((weakref.ref(transaction), callback))
+    def add(self, session: Any, callback: Callable[[], None]) -> None:
+        event = sys.modules["sqlalchemy.event"]
+        if not event.contains(session, "after_commit", self._committed):
+            event.listen(session, "after_commit", self._committed)
+        outermost = session.get_transaction()
+        if self._watched is None or self._watched() is not outermost:
+            self._watched = weakref.ref(outermost)
+            # A listener cannot remove itself while SQLAlchemy walks the list, and close() announces nothing after it;
+            # but at the end of commit, rollback and close alike the session lets go of its transaction.
+            weakref.finalize(outermost, self._unlisten).atexit = False
+        self._waiting.append((weakref.ref(_innermost(session)), callback))
 
-    def committed(self, session: Any) -> None:
+    def _committed(self, session: Any) -> None:
         done = _innermost(session)
         mine = [callback for owner, callback in self._waiting if owner() is done]
         self._waiting = [entry for entry in self._waiting if entry[0]() is not done]
@@ -100,28 +110,25 @@ class _AfterCommit:
             except Exception:  # noqa: BLE001 - whatever it is, the user's data is committed
                 _log.exception("a callback after the commit of a borrowed SQLAlchemy session failed")
 
-    def unlisten(self) -> None:
+    def _unlisten(self) -> None:
+        self._waiting = [entry for entry in self._waiting if entry[0]() is not None]
         session = self._session()
-        event = sys.modules["sqlalchemy.event"]
-        if session is not None and event.contains(session, "after_commit", self.committed):
-            event.remove(session, "after_commit", self.committed)
+        # Inactive: some commit is being announced right now, after which somebody let go of an older transaction.
+        if session is not None and session.is_active and not self._waiting:
+            event = sys.modules["sqlalchemy.event"]
+            if event.contains(session, "after_commit", self._committed):
+                event.remove(session, "after_commit", self._committed)
 
 
-#: by outermost transaction, for as long as SQLAlchemy keeps that
-_listening: weakref.WeakKeyDictionary[Any, _AfterCommit] = weakref.WeakKeyDictionary()
+_sessions: weakref.WeakKeyDictionary[Any, _AfterCommit] = weakref.WeakKeyDictionary()
 
 
 def after_commit(session: Any, callback: Callable[[], None]) -> None:
     """Call back when the transaction that the session is in has been committed."""
-    outermost = session.get_transaction()
-    listener = _listening.get(outermost)
+    listener = _sessions.get(session)
     if listener is None:
-        listener = _listening[outermost] = _AfterCommit(session)
-        sys.modules["sqlalchemy.event"].listen(session, "after_commit", listener.committed)
-        # A listener cannot remove itself while SQLAlchemy walks the list, and close() announces nothing after it; the
-        # session drops its transaction at the end of commit, rollback and close alike.
-        weakref.finalize(outermost, listener.unlisten).atexit = False
-    listener.add(_innermost(session), callback)
+        listener = _sessions[session] = _AfterCommit(session)
+    listener.add(session, callback)
 
 
 def _innermost(session: Any) -> Any:

@@ -57,24 +57,20 @@ def begin(tx: object, connection: Any, store: SqliteFile) -> None:
     """
     with _plain_text(connection):
         refuse_other_file(tx, _cursor(connection).execute("PRAGMA database_list").fetchall(), store)
-    if needs_begin(connection):
+    if not connection.in_transaction:
+        if setting := autocommit_setting(connection):
+            raise NoTransaction(
+                f"SQLite connection with {setting}",
+                'execute "BEGIN IMMEDIATE" before and "COMMIT" after it, or connect without that setting',
+            )
         _cursor(connection).execute("BEGIN IMMEDIATE")
 
 
-def needs_begin(connection: Any) -> bool:
-    """False inside a transaction, NoTransaction if nobody would end the one we began."""
-    if connection.in_transaction:
-        return False
-    if getattr(connection, "autocommit", _LEGACY) == _LEGACY:
-        if connection.isolation_level is not None:
-            return True
-        mode = "isolation_level=None"
-    else:
-        mode = "autocommit=True"
-    raise NoTransaction(
-        f"SQLite connection with {mode}",
-        'execute "BEGIN IMMEDIATE" before and "COMMIT" after it, or connect without that setting',
-    )
+def autocommit_setting(connection: Any) -> str | None:
+    """What the user set to have no transactions but those begun by hand; sqlite3's commit() ends the others."""
+    if getattr(connection, "autocommit", _LEGACY) != _LEGACY:
+        return "autocommit=True" if connection.autocommit else None
+    return "isolation_level=None" if connection.isolation_level is None else None
 
 
 def refuse_other_file(tx: object, databases: Rows, store: SqliteFile) -> None:

@@ -1,0 +1,62 @@
+"""`python3 dev.py bench [drain|enqueue|latency …]`: measure on real servers and print a table."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.table import Table
+
+from bench import drain, enqueue, latency
+from bench.databases import Database, databases
+
+Figures = dict[str, float]
+Measure = Callable[[Database, float], Figures]
+
+MEASURES: dict[str, Measure] = {"enqueue": enqueue.measure, "drain": drain.measure, "latency": latency.measure}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="dev.py bench", description=__doc__)
+    parser.add_argument("what", nargs="*", choices=[*MEASURES, []], help="default: all")
+    parser.add_argument("--database", choices=["sqlite", "postgres"], action="append", help="default: both")
+    parser.add_argument("--major", type=int, help="PostgreSQL major version; default: 15 where present, else 18")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds; the median counts")
+    parser.add_argument("--scale", type=float, default=1.0, help="fewer (0.1) or more (5) jobs")
+    parser.add_argument("--format", choices=["table", "json"], default="table")
+    arguments = parser.parse_args()
+
+    console = Console(stderr=True)
+    results: dict[str, dict[str, Figures]] = {}
+    for database in databases(arguments.database or ["sqlite", "postgres"], arguments.major):
+        for what in arguments.what or MEASURES:
+            rounds = []
+            for number in range(arguments.rounds):
+                console.print(f"{database.name}: {what}, round {number + 1} of {arguments.rounds} …")
+                with database.fresh():
+                    rounds.append(MEASURES[what](database, arguments.scale))
+            results.setdefault(database.name, {})[what] = _medians(rounds)
+    if arguments.format == "json":
+        print(json.dumps(results, indent=2))
+    else:
+        _print_table(results)
+
+
+def _medians(rounds: list[Figures]) -> Figures:
+    return {name: statistics.median(figures[name] for figures in rounds) for name in rounds[0]}
+
+
+def _print_table(results: dict[str, dict[str, Figures]]) -> None:
+    table = Table("database", "what", "figure", "median")
+    for database, measures in results.items():
+        for what, figures in measures.items():
+            for name, value in figures.items():
+                table.add_row(database, what, name, f"{value:,.2f}" if value < 100 else f"{value:,.0f}")  # noqa: PLR2004
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

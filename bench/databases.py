@@ -1,0 +1,63 @@
+"""The databases that are measured: durable, as users run them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tools.postgres_server import DURABLE, PostgresServer, available
+
+PREFERRED_MAJOR = 15
+
+
+class Database:
+    """One database; `fresh` gives an empty one for a round."""
+
+    def __init__(self, name: str, dialect: str) -> None:
+        self.name = name
+        self.dialect = dialect
+        self.url = ""
+
+    @contextmanager
+    def fresh(self) -> Iterator[None]:
+        raise NotImplementedError
+        yield
+
+
+class SqliteDatabase(Database):
+    def __init__(self) -> None:
+        super().__init__("SQLite, synchronous=FULL", "sqlite")
+
+    @contextmanager
+    def fresh(self) -> Iterator[None]:
+        with tempfile.TemporaryDirectory() as folder:
+            self.url = f"sqlite:///{Path(folder) / 'bench.db'}"
+            yield
+
+
+class PostgresDatabase(Database):
+    def __init__(self, server: PostgresServer, major: int) -> None:
+        super().__init__(f"PostgreSQL {major}, fsync on", "postgres")
+        self._server = server
+        self._count = 0
+
+    @contextmanager
+    def fresh(self) -> Iterator[None]:
+        self._count += 1
+        name = f"bench_{self._count}"
+        self._server.create_database(name)
+        self.url = self._server.url(name)
+        yield
+
+
+def databases(dialects: Sequence[str], major: int | None) -> Iterator[Database]:
+    """Each of the asked-for databases, running while it is measured."""
+    if "sqlite" in dialects:
+        yield SqliteDatabase()
+    if "postgres" in dialects:
+        installed = available()
+        chosen = major or (PREFERRED_MAJOR if PREFERRED_MAJOR in installed else max(installed))
+        with PostgresServer(installed[chosen], settings=DURABLE) as server:
+            yield PostgresDatabase(server, chosen)

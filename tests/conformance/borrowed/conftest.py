@@ -1,0 +1,24 @@
+"""Shops on both databases."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.borrowed.shop import Shop
+
+
+@pytest.fixture
+async def postgres_shop(postgres_url: str) -> AsyncIterator[Shop]:
+    shop = Shop(postgres_url)
+    yield shop
+    await shop.close()
+
+
+@pytest.fixture
+async def sqlite_shop(sqlite_path: Path) -> AsyncIterator[Shop]:
+    shop = Shop(f"sqlite:///{sqlite_path}")
+    yield shop
+    await shop.close()

@@ -1,0 +1,220 @@
+"""Every kind of connection that Holdfast borrows, opened by its own library and driven through one small interface."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import aiosqlite
+import asyncpg  # type: ignore[import-untyped]  # it ships no types
+import psycopg
+import psycopg_pool
+import sqlalchemy
+from sqlalchemy import orm
+from sqlalchemy.ext import asyncio as sqlalchemy_asyncio
+
+from tests.conformance.borrowed.shop import Shop
+
+
+@dataclass
+class Opened:
+    """A connection or session of the application, in its library's default mode."""
+
+    shop: Shop
+    tx: Any
+    is_async: bool
+    sql: Callable[[str], Awaitable[Any]]
+    commit: Callable[[], Awaitable[Any]]
+    rollback: Callable[[], Awaitable[Any]]
+
+    async def enqueue(self, job_id: str | None = None) -> str:
+        return await self.shop.aenqueue(self.tx, job_id) if self.is_async else self.shop.enqueue(self.tx, job_id)
+
+    async def write(self, body: str) -> None:
+        await self.sql(f"INSERT INTO note (body) VALUES ('{body}')")
+
+
+Opener = Callable[[Shop, str | None], AbstractAsyncContextManager[Opened]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    name: str
+    dialect: str
+    open: Opener
+
+
+def _awaitable(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    async def call(*args: Any) -> Any:
+        return function(*args)
+
+    return call
+
+
+def _opened(shop: Shop, tx: Any, connection: Any) -> Opened:
+    execute, commit, rollback = connection.execute, connection.commit, connection.rollback
+    return Opened(shop, tx, False, _awaitable(execute), _awaitable(commit), _awaitable(rollback))
+
+
+@contextlib.asynccontextmanager
+async def _psycopg(shop: Shop, isolation: str | None, *, cursor: bool = False) -> AsyncIterator[Opened]:
+    with psycopg.connect(shop.url) as connection:
+        if isolation:
+            connection.isolation_level = psycopg.IsolationLevel[isolation.replace(" ", "_")]
+        tx = connection.cursor() if cursor else connection
+        yield _opened(shop, tx, connection)
+
+
+@contextlib.asynccontextmanager
+async def _psycopg_async(shop: Shop, isolation: str | None, *, cursor: bool = False) -> AsyncIterator[Opened]:
+    async with await psycopg.AsyncConnection.connect(shop.url) as connection:
+        if isolation:
+            await connection.set_isolation_level(psycopg.IsolationLevel[isolation.replace(" ", "_")])
+        tx = connection.cursor() if cursor else connection
+        yield Opened(shop, tx, True, connection.execute, connection.commit, connection.rollback)
+
+
+@contextlib.asynccontextmanager
+async def _psycopg_pool(shop: Shop, isolation: str | None) -> AsyncIterator[Opened]:
+    with psycopg_pool.ConnectionPool(shop.url, min_size=1, max_size=1) as pool, pool.connection() as connection:
+        if isolation:
+            connection.isolation_level = psycopg.IsolationLevel[isolation.replace(" ", "_")]
+        yield _opened(shop, connection, connection)
+
+
+class _AsyncpgTransactions:
+    """asyncpg has no commit of the connection, so one transaction follows the other."""
+
+    def __init__(self, connection: Any, isolation: str | None) -> None:
+        self._connection = connection
+        self._isolation = isolation.lower().replace(" ", "_") if isolation else None
+        self._transaction: Any = None
+
+    async def begin(self) -> None:
+        self._transaction = self._connection.transaction(isolation=self._isolation)
+        await self._transaction.start()
+
+    async def commit(self) -> None:
+        await self._transaction.commit()
+        await self.begin()
+
+    async def rollback(self) -> None:
+        await self._transaction.rollback()
+        await self.begin()
+
+
+@contextlib.asynccontextmanager
+async def _asyncpg(shop: Shop, isolation: str | None) -> AsyncIterator[Opened]:
+    connection = await asyncpg.connect(shop.url)
+    try:
+        transactions = _AsyncpgTransactions(connection, isolation)
+        await transactions.begin()
+        yield Opened(shop, connection, True, connection.execute, transactions.commit, transactions.rollback)
+    finally:
+        await connection.close()
+
+
+@contextlib.asynccontextmanager
+async def _asyncpg_pool(shop: Shop, isolation: str | None) -> AsyncIterator[Opened]:
+    async with asyncpg.create_pool(shop.url, min_size=1, max_size=1) as pool, pool.acquire() as connection:
+        transactions = _AsyncpgTransactions(connection, isolation)
+        await transactions.begin()
+        yield Opened(shop, connection, True, connection.execute, transactions.commit, transactions.rollback)
+
+
+@contextlib.asynccontextmanager
+async def _sqlite3(shop: Shop, isolation: str | None, *, cursor: bool = False) -> AsyncIterator[Opened]:
+    with contextlib.closing(sqlite3.connect(shop.path)) as connection:
+        tx = connection.cursor() if cursor else connection
+        yield _opened(shop, tx, connection)
+
+
+@contextlib.asynccontextmanager
+async def _aiosqlite(shop: Shop, isolation: str | None) -> AsyncIterator[Opened]:
+    async with aiosqlite.connect(shop.path) as connection:
+        yield Opened(shop, connection, True, connection.execute, connection.commit, connection.rollback)
+
+
+def engine_url(shop: Shop, driver: str) -> str:
+    scheme, _, rest = shop.url.partition("://")
+    return f"{scheme}+{driver}://{rest}"
+
+
+def _options(isolation: str | None) -> dict[str, Any]:
+    return {"isolation_level": isolation} if isolation else {}
+
+
+def _sqlalchemy(driver: str, make: str) -> Opener:
+    @contextlib.asynccontextmanager
+    async def opened(shop: Shop, isolation: str | None) -> AsyncIterator[Opened]:
+        engine = sqlalchemy.create_engine(engine_url(shop, driver), **_options(isolation))
+        tx: Any
+        if make == "Connection":
+            tx = engine.connect()
+        elif make == "Session":
+            tx = orm.Session(engine)
+        else:
+            tx = orm.scoped_session(orm.sessionmaker(engine))
+
+        async def sql(text: str) -> None:
+            tx.execute(sqlalchemy.text(text))
+
+        try:
+            yield Opened(shop, tx, False, sql, _awaitable(tx.commit), _awaitable(tx.rollback))
+        finally:
+            tx.close()
+            engine.dispose()
+
+    return opened
+
+
+def _sqlalchemy_async(driver: str, make: str) -> Opener:
+    @contextlib.asynccontextmanager
+    async def opened(shop: Shop, isolation: str | None) -> AsyncIterator[Opened]:
+        engine = sqlalchemy_asyncio.create_async_engine(engine_url(shop, driver), **_options(isolation))
+        tx: Any
+        if make == "AsyncConnection":
+            tx = await engine.connect()
+        elif make == "AsyncSession":
+            tx = sqlalchemy_asyncio.AsyncSession(engine)
+        else:
+            tx = sqlalchemy_asyncio.async_scoped_session(sqlalchemy_asyncio.async_sessionmaker(engine), lambda: 1)
+
+        async def sql(text: str) -> None:
+            await tx.execute(sqlalchemy.text(text))
+
+        try:
+            yield Opened(shop, tx, True, sql, tx.commit, tx.rollback)
+        finally:
+            await tx.close()
+            await engine.dispose()
+
+    return opened
+
+
+KINDS = [
+    Kind("psycopg Connection", "postgres", _psycopg),
+    Kind("psycopg Cursor", "postgres", lambda shop, level: _psycopg(shop, level, cursor=True)),
+    Kind("psycopg pool", "postgres", _psycopg_pool),
+    Kind("psycopg AsyncConnection", "postgres", _psycopg_async),
+    Kind("psycopg AsyncCursor", "postgres", lambda shop, level: _psycopg_async(shop, level, cursor=True)),
+    Kind("asyncpg Connection", "postgres", _asyncpg),
+    Kind("asyncpg PoolConnectionProxy", "postgres", _asyncpg_pool),
+    Kind("sqlite3 Connection", "sqlite", _sqlite3),
+    Kind("sqlite3 Cursor", "sqlite", lambda shop, level: _sqlite3(shop, level, cursor=True)),
+    Kind("aiosqlite Connection", "sqlite", _aiosqlite),
+    *(
+        Kind(f"sqlalchemy {make} on {driver}", dialect, _sqlalchemy(driver, make))
+        for dialect, driver in (("postgres", "psycopg"), ("sqlite", "pysqlite"))
+        for make in ("Connection", "Session", "scoped_session")
+    ),
+    *(
+        Kind(f"sqlalchemy {make} on {driver}", dialect, _sqlalchemy_async(driver, make))
+        for dialect, driver in (("postgres", "psycopg"), ("postgres", "asyncpg"), ("sqlite", "aiosqlite"))
+        for make in ("AsyncConnection", "AsyncSession", "async_scoped_session")
+    ),
+]

@@ -1,0 +1,86 @@
+"""An application with a table of its own beside Holdfast's, and ways to enqueue from it and to look from outside."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import psycopg
+
+from holdfast.model.call import JobDocument
+from holdfast.model.clock import Clock
+from holdfast.model.ids import new_id
+from holdfast.operations.drive import adrive, drive
+from holdfast.operations.enqueue_jobs import enqueue_jobs
+from holdfast.operations.get_job import find_job
+from holdfast.stores import StoreConfig, open_store
+
+
+class Shop:
+    """One database; `url` is what the application connects to."""
+
+    def __init__(self, url: str, clock: Clock | None = None) -> None:
+        self.url = url
+        self.store = open_store(url, StoreConfig(clock=clock))
+        self.face = self.store.sync()
+        self.face.migrate()
+        self._async_face = self.store.asynchronous()
+        self._run("CREATE TABLE note (body text NOT NULL UNIQUE)")
+
+    @property
+    def dialect(self) -> str:
+        return self.store.dialect
+
+    @property
+    def path(self) -> str:
+        return self.url.removeprefix("sqlite:///")
+
+    def enqueue(self, tx: object, job_id: str | None = None, tenant: str | None = None) -> str:
+        """Enqueue through a sync client's path; returns the job's id, and the id alone even if it existed."""
+        borrowed = self.face.borrow(tx)
+        job = _job(job_id, tenant)
+        self.existing = drive(enqueue_jobs([job], "holdfast"), borrowed.execute)
+        return job.id
+
+    async def aenqueue(self, tx: object, job_id: str | None = None, tenant: str | None = None) -> str:
+        """The same through an async client's path."""
+        borrowed = await self._async_face.borrow(tx)
+        job = _job(job_id, tenant)
+        self.existing = await adrive(enqueue_jobs([job], "holdfast"), borrowed.execute)
+        return job.id
+
+    def has(self, job_id: str) -> bool:
+        """Whether others see the job."""
+        return self.face.run(lambda: find_job(job_id), read_only=True) is not None
+
+    def notes(self) -> list[str]:
+        """What others see of the application's own data."""
+        return [row[0] for row in self._run("SELECT body FROM note ORDER BY body")]
+
+    async def close(self) -> None:
+        self.face.close()
+        await self._async_face.close()
+
+    def _run(self, text: str) -> list[Any]:
+        with self.connection() as connection:
+            cursor = connection.execute(text)
+            return list(cursor.fetchall()) if cursor.description else []
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[Any]:
+        """A connection of somebody else, in autocommit mode."""
+        connection: Any
+        if self.dialect == "postgres":
+            connection = psycopg.connect(self.url, autocommit=True)
+        else:
+            connection = sqlite3.connect(self.path, isolation_level=None)
+        with contextlib.closing(connection):
+            yield connection
+
+
+def _job(job_id: str | None, tenant: str | None) -> JobDocument:
+    payload = msgspec.Raw('{"text": "100 % é"}'.encode())
+    return JobDocument(job_id or new_id(), "send_receipt", payload, "mail", tenant=tenant)

@@ -1,0 +1,160 @@
+"""One statement per verb, as its operation sends it, for batches of any size."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from holdfast.model.call import JobDocument
+from holdfast.model.job import JobError
+from holdfast.model.job_type import CallSignature, JobType
+from holdfast.model.payload import PayloadCodec
+from holdfast.model.retry import Retry
+from holdfast.model.scan_position import Lane
+from holdfast.operations.claim_jobs import claim_jobs, claim_suspect, find_lanes
+from holdfast.operations.complete_jobs import Completion, complete_jobs
+from holdfast.operations.enqueue_jobs import enqueue_jobs
+from holdfast.operations.fail_jobs import Failure, fail_jobs
+from holdfast.operations.get_job import get_job, list_attempts
+from holdfast.operations.lease import Lease
+from holdfast.operations.list_jobs import list_jobs
+from holdfast.operations.migrate import Migration, migrate
+from holdfast.operations.notify_work import notify_work
+from holdfast.operations.reap_jobs import Reapable, reap_jobs
+from holdfast.operations.register_types import register_types
+from holdfast.operations.release_jobs import release_jobs, release_orphans
+from holdfast.operations.renew_leases import renew_leases
+from holdfast.operations.statement import Operation, Rows, Statement
+from holdfast.operations.worker_life import (
+    WorkerIdentity,
+    forget_workers,
+    heartbeat,
+    register_worker,
+    retire_worker,
+)
+from msgspec import Raw
+
+from tests.contract.backlog import FIRST_FINISHED, GONE, LIVING, PRIORITIES, QUEUES, RUNNING, UNUSED, job_id
+
+_LEASE = timedelta(seconds=60)
+_WORKER = "sampler"
+_IDENTITY = WorkerIdentity(id=_WORKER, version="0.1.0", queues=QUEUES)
+
+
+def sample(dialect: str, verb: str, size: int = 1) -> Statement:
+    """The verb's statement for a batch of `size`; ` again` after its name means a batch that was sent before."""
+    if verb.endswith(" again"):
+        return _AGAIN[verb](size)
+    return next(statement for statement in _BY_VERB[verb](dialect, size) if statement.name == verb)
+
+
+def sampled_verbs() -> set[str]:
+    return set(_BY_VERB)
+
+
+def _held(size: int) -> list[str]:
+    return [job_id(n) for n in range(1, size + 1)]
+
+
+def _finished(size: int) -> list[str]:
+    return [job_id(FIRST_FINISHED + n) for n in range(size)]
+
+
+def _beginning(dialect: str) -> Any:
+    return 0 if dialect == "postgres" else ""
+
+
+def _leases(ids: Iterable[str]) -> list[Lease]:
+    return [Lease(id_, 1) for id_ in ids]
+
+
+def _claim(dialect: str, size: int) -> list[Statement]:
+    beginning = _beginning(dialect)
+    lanes = [Lane(queue, priority, beginning, 0) for priority in PRIORITIES for queue in QUEUES]
+    return _sent(claim_jobs(_WORKER, lanes, size, _LEASE, prefetch=True, start=beginning))
+
+
+def _complete(ids: Iterable[str]) -> list[Statement]:
+    return _sent(complete_jobs(_WORKER, [Completion(id_, 1, "1") for id_ in ids]))
+
+
+def _enqueue(ids: Iterable[str], channel: str | None = None) -> list[Statement]:
+    documents = [JobDocument(id_, "report", Raw(b'{"order_id":1}'), "default") for id_ in ids]
+    return _sent(enqueue_jobs(documents, channel))
+
+
+def _fail(ids: Iterable[str]) -> list[Statement]:
+    error = JobError("ValueError", "no")
+    return _sent(fail_jobs(_WORKER, [Failure(id_, 1, error, 1000, is_final=False, max_attempts=5) for id_ in ids]))
+
+
+def _list() -> list[Statement]:
+    moment = datetime.now(UTC)
+    return _sent(list_jobs(status=["pending"], type_name="x", queue="x", tenant="x", since=moment, until=moment))
+
+
+def _orphans(size: int) -> list[Statement]:
+    return _sent(release_orphans(LIVING, [job_id(n) for n in range(size + 1, RUNNING + 1)]))
+
+
+def _reap(size: int) -> list[Statement]:
+    numbers = range(RUNNING + 1, RUNNING + 1 + size)
+    rows = [Reapable(job_id(n), 1, "report", GONE, 1, 0, 5, None, is_owner_dead=True, is_unstarted=False) for n in numbers]
+    find, reap = _sent(reap_jobs(_WORKER, timedelta(seconds=20)), rows)
+    return [dataclasses.replace(find, literals={"limit": size}), reap]
+
+
+def _migrate() -> list[Statement]:
+    fresh = _sent(migrate([Migration(1, "first_schema", "0.1.0")]), [], [[False]], [])
+    return fresh + _sent(migrate([]), [], [[True]])
+
+
+def _types() -> list[Statement]:
+    def report(order_id: int) -> None: ...
+
+    signature = CallSignature("report", report, (), 1024)
+    job_type = JobType("report", "default", 0, Retry(), None, signature, PayloadCodec("report", None, 1024))
+    return _sent(register_types([job_type]))
+
+
+def _sent(operation: Operation[Any], *answers: Rows) -> list[Statement]:
+    """What a verb sends while the database answers so."""
+    return [next(operation), *(operation.send(answer) for answer in answers)]
+
+
+_BY_VERB: Mapping[str, Callable[[str, int], list[Statement]]] = {
+    "claim_jobs": _claim,
+    "claim_suspect": lambda _, size: _sent(claim_suspect(_WORKER, QUEUES, _LEASE)),
+    "complete_jobs": lambda _, size: _complete(_held(size)),
+    "enqueue_jobs": lambda _, size: _enqueue([job_id(UNUSED + n) for n in range(size)], "holdfast_work"),
+    "fail_jobs": lambda _, size: _fail(_held(size)),
+    "find_lanes": lambda _, size: _sent(find_lanes(QUEUES)),
+    "find_migrations": lambda _, size: _migrate(),
+    "find_reapable": lambda _, size: _reap(size),
+    "forget_workers": lambda _, size: _sent(forget_workers(timedelta(seconds=20))),
+    "get_job": lambda _, size: _sent(get_job(job_id(1))),
+    "heartbeat": lambda _, size: _sent(heartbeat(_IDENTITY, is_draining=False)),
+    "list_attempts": lambda _, size: _sent(list_attempts(job_id(1))),
+    "list_jobs": lambda _, size: _list(),
+    "lock_migrations": lambda _, size: _migrate(),
+    "notify_work": lambda _, size: _sent(notify_work("holdfast_work", QUEUES)),
+    "read_migrations": lambda _, size: _migrate(),
+    "reap_jobs": lambda _, size: _reap(size),
+    "record_migration": lambda _, size: _migrate(),
+    "register_types": lambda _, size: _types(),
+    "register_worker": lambda _, size: _sent(register_worker(_IDENTITY)),
+    "release_jobs": lambda _, size: _sent(release_jobs(_leases(_held(size)))),
+    "release_orphans": lambda _, size: _orphans(size),
+    "renew_leases": lambda _, size: _sent(renew_leases(_leases(_held(size)), _LEASE)),
+    "retire_worker": lambda _, size: _sent(retire_worker(_WORKER)),
+}
+
+_AGAIN: Mapping[str, Callable[[int], Statement]] = {
+    "complete_jobs again": lambda size: _complete(_finished(size))[0],
+    "enqueue_jobs again": lambda size: _enqueue(_held(size))[0],
+    "fail_jobs again": lambda size: _fail(_finished(size))[0],
+    "release_jobs again": lambda size: _sent(release_jobs(_leases(_finished(size))))[0],
+    "renew_leases again": lambda size: _sent(renew_leases(_leases(_finished(size)), _LEASE))[0],
+}

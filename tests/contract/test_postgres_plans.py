@@ -1,0 +1,69 @@
+"""Statements of the working day read no more than a few times their batch, whatever lies around.
+
+Around lie 100,000 pending, 100,000 future, 100,000 held and 100,000 finished jobs.
+"""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from tests.contract.backlog import PRIORITIES, QUEUES, RUNNING
+from tests.contract.conftest import STATISTICS
+from tests.contract.cost import Cost, Prepared, explain
+from tests.contract.samples import sample
+
+EXECUTIONS = 10
+SIZES = (1, 100, 500)
+#: one row, or one per lane, whatever the batch
+FIXED = ("claim_suspect", "find_lanes")
+#: the limit is part of the text
+LIMITED = ("claim_jobs", "find_reapable")
+BATCHED = (
+    "renew_leases",
+    "complete_jobs",
+    "fail_jobs",
+    "release_jobs",
+    "release_orphans",
+    "reap_jobs",
+    "enqueue_jobs",
+    "complete_jobs again",
+    "fail_jobs again",
+    "release_jobs again",
+    "renew_leases again",
+    "enqueue_jobs again",
+)
+
+#: beyond the batch: these ask for all running jobs of somebody, or for every lane
+ALSO_READ = {"find_reapable": 2 * RUNNING, "release_orphans": RUNNING, "find_lanes": len(QUEUES) * len(PRIORITIES)}
+
+
+@pytest.mark.parametrize("statistics", STATISTICS)
+@pytest.mark.parametrize("verb", [*FIXED, *LIMITED, *BATCHED])
+def test_rows_read(private_backlog: str, verb: str) -> None:
+    """As the store runs it, unprepared; and prepared by an outer driver.
+
+    After five executions of a prepared statement the server may plan it for any parameters at all; that it must not do
+    harm is also shown for a server that is told to.
+    """
+    sizes = (1,) if verb in FIXED else SIZES
+    statements = [(size, sample("postgres", verb, size)) for size in sizes]
+    with psycopg.connect(private_backlog, autocommit=True, prepare_threshold=None) as connection:
+        for size, statement in statements:
+            for _ in range(EXECUTIONS):
+                check(explain(connection, statement), verb, size)
+        for same_text in [[one] for one in statements] if verb in LIMITED else [statements]:
+            prepared = Prepared(connection, same_text[0][1])
+            for turn in range(EXECUTIONS):
+                size, statement = same_text[turn % len(same_text)]
+                check(prepared.explain(statement), verb, size)
+            for size, statement in same_text:
+                check(prepared.explain(statement, "force_generic_plan"), verb, size)
+
+
+def check(cost: Cost, verb: str, size: int) -> None:
+    rows = 4 * size + 50 + 2 * ALSO_READ.get(verb, 0)
+    assert not cost.scans_whole_table, f"{verb} of {size} scans the whole table: {cost}"
+    assert cost.rows_read <= rows, f"{verb} of {size} may read {rows} rows: {cost}"
+    assert cost.widest <= rows, f"{verb} of {size} may handle {rows} rows: {cost}"
+    assert cost.buffers <= 16 * rows, f"{verb} of {size} may touch {16 * rows} buffers: {cost}"
