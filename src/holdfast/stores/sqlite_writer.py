@@ -83,9 +83,13 @@ class SqliteWriter:
             with self._wake:
                 while not self._items and not self._is_closing:
                     self._wake.wait()
-                batch = [self._items.popleft() for _ in range(min(len(self._items), _MOST))]
-            if not batch:
+                taken = [self._items.popleft() for _ in range(min(len(self._items), _MOST))]
+            if not taken:
                 break
+            # Whoever gave up waiting gets nothing written; from here on it is too late to give up.
+            batch = [item for item in taken if item.future.set_running_or_notify_cancel()]
+            if not batch:
+                continue
             try:
                 with translated():
                     connection = connection or self._store.connect()

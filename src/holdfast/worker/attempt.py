@@ -26,10 +26,11 @@ Ending = Completion | Failure | Lease | None
 class Attempt:
     """A job under this worker's lease, from its start to its outcome."""
 
-    __slots__ = ("cancelled", "handler", "is_over", "job", "task", "timer", "worker_id")
+    __slots__ = ("cancelled", "handler", "is_over", "job", "lease", "task", "timer", "worker_id")
 
     def __init__(self, job: ClaimedJob, handler: Handler | None, worker_id: str) -> None:
         self.job = job
+        self.lease = Lease(job.id, job.lease_generation)
         self.handler = handler
         self.worker_id = worker_id
         self.cancelled: Cancellation | None = None
@@ -66,10 +67,6 @@ class Attempt:
                 return self.lease
             case _:
                 return self.failure(error)
-
-    @property
-    def lease(self) -> Lease:
-        return Lease(self.job.id, self.job.lease_generation)
 
 
 def describe(error: BaseException) -> JobError:

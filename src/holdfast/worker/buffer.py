@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from holdfast.model.scan_position import Instant
 from holdfast.operations.claim_jobs import ClaimedJob
+from holdfast.operations.lease import Lease
 
 #: how much work to keep at hand, as time: long enough to bridge a round trip, short enough to leave the rest to others
 _HORIZON_SECONDS = 0.03
@@ -55,10 +56,20 @@ class Buffer:
         """How many jobs can be started soon, beyond those that have a free slot now."""
         return min(int(self._rate * _HORIZON_SECONDS), self._batch)
 
+    @property
+    def low_water(self) -> int:
+        """When so few are ready, it is time to fetch."""
+        return self.appetite // 2
+
     def promote(self, next_reserve: list[ClaimedJob]) -> None:
         """The claim that carried `reserved_at` has committed: the old reserve may start."""
         self.ready.extend(self.reserve)
         self.reserve = next_reserve
+
+    def drop(self, leases: Collection[Lease]) -> None:
+        """Forget jobs that are somebody else's now."""
+        self.ready = deque(job for job in self.ready if Lease(job.id, job.lease_generation) not in leases)
+        self.reserve = [job for job in self.reserve if Lease(job.id, job.lease_generation) not in leases]
 
     def clear(self) -> list[ClaimedJob]:
         """Everything not started, taken out."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import random
 import time
 from collections.abc import Sequence
-from typing import Protocol
 
 from holdfast.errors import DatabaseUnavailable, SerializationConflict
 from holdfast.model.scan_position import ScanPosition
@@ -19,37 +17,13 @@ from holdfast.stores import AsyncStore
 from holdfast.worker.backoff import Backoff
 from holdfast.worker.buffer import Buffer
 from holdfast.worker.config import WorkerConfig
+from holdfast.worker.demand import Demand
+from holdfast.worker.slots import Slots
 
 _log = logging.getLogger("holdfast.worker")
 
 #: how long a suspect waits for the process to be otherwise empty, and others for the suspect
 _SUSPECT_PATIENCE = 5.0
-
-
-class Slots(Protocol):
-    """What the fetcher must know of the running jobs."""
-
-    @property
-    def free(self) -> int: ...
-    @property
-    def finished(self) -> int: ...
-    @property
-    def may_claim(self) -> bool: ...
-    def fill(self) -> None:
-        """Start what is ready."""
-
-    def start_alone(self, job: ClaimedJob) -> None:
-        """Start a suspect."""
-
-    def give_back(self, jobs: Sequence[ClaimedJob]) -> None:
-        """Release jobs that were not started."""
-
-    async def wait_empty(self, patience: float) -> None:
-        """Until nothing runs, or `patience` seconds."""
-
-    def known_ids(self) -> list[str]:
-        """Every job this worker knows to hold."""
-        ...
 
 
 class Fetcher:
@@ -64,6 +38,7 @@ class Fetcher:
         *,
         buffer: Buffer,
         slots: Slots,
+        demand: Demand,
         waker: Waker,
     ) -> None:
         self._store = store
@@ -74,42 +49,38 @@ class Fetcher:
         self._slots = slots
         self._waker = waker
         self._position = ScanPosition()
-        self._demand = asyncio.Event()
+        self._demand = demand
         self._next_due = 0.0
         self._suspect_due_at: float | None = None
         self._suspect_turn_from = 0.0
         #: the last claim came back short: there is nothing more until a hint, a due time or a poll says otherwise
         self._is_dry = False
-        self._is_unsure = False
+        self._is_stopping = False
         self._has_looked_since_claim = False
         self._next_audit = time.monotonic() + config.renew.total_seconds()
 
-    def room(self) -> None:
-        """A slot was freed, or the buffer ran low."""
-        self._demand.set()
-
-    def doubt(self) -> None:
-        """The worker may hold jobs that it does not know of; look at the next opportunity."""
-        self._is_unsure = True
-        self._demand.set()
+    def stop(self) -> None:
+        """Claim no more; `run` ends soon."""
+        self._is_stopping = True
+        self._demand.room()
 
     async def run(self) -> None:
         backoff = Backoff()
-        while True:
+        while not self._is_stopping:
             try:
                 await self._step()
                 backoff.reset()
             except (DatabaseUnavailable, SerializationConflict) as error:
-                self._is_unsure = True  # a claim may have been committed without our hearing of it
+                self._demand.is_unsure = True  # a claim may have been committed without our hearing of it
                 _log.warning("cannot claim: %s; again in %.1f s", error, backoff.seconds)
                 await backoff.wait()
 
     async def _step(self) -> None:
         self._buffer.measure(self._slots.finished)
         if not self._slots.may_claim:
-            await self._wait_for_demand(1.0)
+            await self._demand.wait(1.0)
             return
-        if self._is_unsure or time.monotonic() >= self._next_audit:
+        if self._demand.is_unsure or time.monotonic() >= self._next_audit:
             await self._release_orphans()
         if self._suspect_due_at is not None and time.monotonic() >= max(self._suspect_due_at, self._suspect_turn_from):
             await self._suspect_turn()
@@ -117,7 +88,7 @@ class Fetcher:
             await self._sleep()
         limit, is_prefetch = self._wanted()
         if limit == 0:
-            await self._wait_for_demand(0.5)
+            await self._demand.wait(0.5)
             return
         claimed = await self._claim(limit, is_prefetch=is_prefetch)
         self._is_dry = len(claimed) < limit
@@ -130,7 +101,7 @@ class Fetcher:
         missing = self._slots.free - len(buffer.ready)
         appetite = buffer.appetite
         if buffer.reserve:
-            return (max(appetite, 1), True) if len(buffer.ready) <= appetite // 2 or missing > 0 else (0, True)
+            return (max(appetite, 1), True) if len(buffer.ready) <= buffer.low_water or missing > 0 else (0, True)
         if missing > 0:
             return max(missing, appetite), False
         return (appetite, True) if len(buffer.ready) <= appetite else (0, True)
@@ -194,17 +165,9 @@ class Fetcher:
 
     async def _release_orphans(self) -> None:
         """Give back what the database says we hold and we do not know of; our heartbeat keeps it from others."""
-        known = self._slots.known_ids()
+        known = [lease.id for lease in self._slots.leases()]
         released = await self._store.run(lambda: release_orphans(self._worker_id, known))
         if released:
             _log.warning("gave back %d jobs whose claim was never answered", len(released))
-        self._is_unsure = False
+        self._demand.is_unsure = False
         self._next_audit = time.monotonic() + self._config.renew.total_seconds()
-
-    async def _wait_for_demand(self, timeout: float) -> None:
-        try:
-            async with asyncio.timeout(timeout):
-                await self._demand.wait()
-        except TimeoutError:
-            pass
-        self._demand.clear()

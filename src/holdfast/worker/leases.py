@@ -36,7 +36,7 @@ class LeaseKeeper:
         config: WorkerConfig,
         *,
         leases: Callable[[], Iterable[Lease]],
-        lost: Callable[[set[str]], None],
+        lost: Callable[[set[Lease]], None],
         silent: Callable[[], None],
         heard: Callable[[], None],
     ) -> None:
@@ -93,13 +93,12 @@ class LeaseKeeper:
         return True
 
     def _renew(self) -> bool:
-        leases = list(self._leases())
-        lost: set[str] = set()
+        leases, lost = _newest(self._leases())
         try:
             for start in range(0, len(leases), _BATCH):
                 batch = leases[start : start + _BATCH]
                 settlement = self._store.run(lambda batch=batch: renew_leases(batch, self._config.lease))  # type: ignore[misc]
-                lost |= settlement.lost
+                lost |= {lease for lease in batch if lease.id in settlement.lost}
         except HoldfastError as error:
             _log.warning("lease renewal failed: %s", error)
             return False
@@ -114,3 +113,14 @@ class LeaseKeeper:
         if not self._is_silent and time.monotonic() - self.last_heard > patience:
             self._is_silent = True
             self._silent()
+
+
+def _newest(held: Iterable[Lease]) -> tuple[list[Lease], set[Lease]]:
+    """Of each job the newest lease, and those it replaces: a thread may still run under a lease that was lost."""
+    newest: dict[str, Lease] = {}
+    replaced: set[Lease] = set()
+    for lease in sorted(held, key=lambda lease: lease.lease_generation):
+        if lease.id in newest:
+            replaced.add(newest[lease.id])
+        newest[lease.id] = lease
+    return list(newest.values()), replaced - {*newest.values()}

@@ -30,16 +30,15 @@ _STRAGGLER_PAUSE = 0.2
 class Outcomes:
     """The bounded buffer and the one task that empties it."""
 
-    def __init__(self, store: AsyncStore, worker_id: str, batch: int, settled: Callable[[str], None]) -> None:
+    def __init__(self, store: AsyncStore, worker_id: str, batch: int) -> None:
         self._store = store
         self._worker_id = worker_id
         self._batch = batch
-        self._settled = settled
         self._completions: deque[Completion] = deque()
         self._failures: deque[Failure] = deque()
         self._releases: deque[Lease] = deque()
         self._stragglers: dict[str, asyncio.Task[None]] = {}
-        self._in_flight = 0
+        self._unwritten: dict[tuple[str, int], Completion | Failure | Lease] = {}
         self._wake = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -47,8 +46,11 @@ class Outcomes:
         self.dead: Callable[[str], None] = lambda _: None
 
     def __len__(self) -> int:
-        waiting = len(self._completions) + len(self._failures) + len(self._releases)
-        return waiting + self._in_flight + len(self._stragglers)
+        return len(self._unwritten)
+
+    def leases(self) -> list[Lease]:
+        """The jobs whose outcome is not written yet; they are still ours."""
+        return [Lease(job_id, lease_generation) for job_id, lease_generation in list(self._unwritten)]
 
     def add(self, ending: Completion | Failure | Lease) -> None:
         """Take an outcome; it is written soon."""
@@ -58,6 +60,7 @@ class Outcomes:
             self._failures.append(ending)
         else:
             self._releases.append(ending)
+        self._unwritten[ending.id, ending.lease_generation] = ending
         self._empty.clear()
         self._wake.set()
 
@@ -82,11 +85,7 @@ class Outcomes:
         if not buffer:
             return
         batch = [buffer.popleft() for _ in range(min(len(buffer), self._batch))]
-        self._in_flight += len(batch)
-        try:
-            locked = await self._persist(batch, write)
-        finally:
-            self._in_flight -= len(batch)
+        locked = await self._persist(batch, write)
         for item in batch:
             if item.id in locked:
                 self._retry_alone(item, write)
@@ -128,7 +127,7 @@ class Outcomes:
 
     def _written(self, item: Completion | Failure | Lease) -> None:
         self.finished += 1
-        self._settled(item.id)
+        del self._unwritten[item.id, item.lease_generation]
         if not len(self):
             self._empty.set()
 

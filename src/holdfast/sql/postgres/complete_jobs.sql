@@ -5,6 +5,8 @@
 --   them does not hold up the others. Completing again under the same generation is a success: the answer to the
 --   first try may have been lost.
 --   The fence is written as a CASE to keep the planner off the index of running jobs, which it would read as a whole.
+--   NOT IN is always a hash: where the statistics say that nearly all jobs are completed, NOT EXISTS becomes a nested
+--   loop over the batch (500 jobs: 27 ms instead of 13).
 -- locks: job rows by id, never waited for.
 WITH sent AS MATERIALIZED (
     SELECT id, lease_generation, output
@@ -36,5 +38,5 @@ completed AS (
 )
 SELECT sent.id::text, CASE WHEN job.status = 'running' THEN 'locked' ELSE 'lost' END AS outcome
 FROM sent LEFT JOIN /*schema.*/job AS job ON job.id = sent.id AND job.lease_generation = sent.lease_generation
-WHERE NOT EXISTS (SELECT FROM completed WHERE completed.id = sent.id)
+WHERE sent.id NOT IN (SELECT id FROM completed)
   AND job.status IS DISTINCT FROM 'completed';

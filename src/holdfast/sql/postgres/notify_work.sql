@@ -1,7 +1,7 @@
 -- notify_work: wake workers that wait for the given queues.
 -- only: postgres
 -- params: channel text, queues json
--- returns: hints bigint
+-- returns: set_config text, hints bigint
 -- concurrency: hints only, sent after the commit of the work. A NOTIFY commits under a lock that all of the server's
 --   notifiers share; without waiting for the disk it holds that lock for microseconds.
 -- locks: PostgreSQL's notification queue, briefly.

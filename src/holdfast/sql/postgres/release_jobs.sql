@@ -25,5 +25,5 @@ released AS (
 )
 SELECT sent.id::text, CASE WHEN job.status = 'running' THEN 'locked' ELSE 'lost' END AS outcome
 FROM sent LEFT JOIN /*schema.*/job AS job ON job.id = sent.id AND job.lease_generation = sent.lease_generation
-WHERE NOT EXISTS (SELECT FROM released WHERE released.id = sent.id)
+WHERE sent.id NOT IN (SELECT id FROM released)
   AND job.status IS DISTINCT FROM 'pending';

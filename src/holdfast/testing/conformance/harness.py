@@ -23,9 +23,10 @@ from holdfast.model.ids import new_id, new_ids
 from holdfast.model.job import AttemptRecord, Job, JobError
 from holdfast.model.payload import to_json
 from holdfast.model.scan_position import Instant, Lane, ScanPosition
+from holdfast.model.status import Status
 from holdfast.operations.claim_jobs import ClaimedJob, claim_jobs, find_lanes
 from holdfast.operations.complete_jobs import Completion, complete_jobs
-from holdfast.operations.enqueue_jobs import ExistingJob, enqueue_jobs
+from holdfast.operations.enqueue_jobs import enqueue_jobs
 from holdfast.operations.fail_jobs import Failure, FailSettlement, fail_jobs
 from holdfast.operations.get_job import find_job, get_job, list_attempts
 from holdfast.operations.lease import Lease, Settlement
@@ -181,13 +182,16 @@ class Harness:
 
     # --- verbs with the values that most cases want -------------------------------------------------------------------
 
-    async def enqueue(self, *documents: JobDocument) -> list[ExistingJob]:
-        return await self.run(lambda: enqueue_jobs(documents, None))
+    async def enqueue(self, *documents: JobDocument) -> dict[str, Status]:
+        """As if the caller had given every id."""
+        given = {document.id for document in documents}
+        return await self.run(lambda: enqueue_jobs(documents, None, given))
 
     async def put(self, count: int = 1, **fields: Any) -> list[str]:
         """Enqueue `count` jobs that differ only in their ids; returns these."""
         ids = new_ids(count)
-        await self.enqueue(*(document(id=job_id, **fields) for job_id in ids))
+        documents = [document(id=job_id, **fields) for job_id in ids]
+        assert await self.run(lambda: enqueue_jobs(documents, None)) == {}
         return ids
 
     async def put_one(self, **fields: Any) -> str:

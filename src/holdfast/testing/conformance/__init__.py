@@ -1,0 +1,56 @@
+"""The storage contract, as a product: plain cases per verb, for whatever runs them.
+
+A case is an async function that takes a `Harness`; it returns, or it raises.  There is no test framework in here:
+
+    for case in CASES:
+        if harness.dialect in case.dialects:
+            async with Harness(url, "async", backdoor) as harness:
+                await case.run(harness)
+
+Every case wants a database of its own, or one emptied before it: migrated, unless `case.is_on_empty`.  The claims are
+written with `assert`, so Python must not run with -O.
+"""
+
+from holdfast.testing.conformance import (
+    claim_jobs,
+    claim_suspect,
+    complete_jobs,
+    enqueue_jobs,
+    fail_jobs,
+    find_lanes,
+    get_job,
+    list_jobs,
+    migrate,
+    reap_jobs,
+    register_types,
+    release_jobs,
+    release_orphans,
+    renew_leases,
+    worker_life,
+)
+from holdfast.testing.conformance.case import Case
+from holdfast.testing.conformance.harness import Backdoor, Harness
+
+CASES: list[Case] = [
+    case
+    for module in (
+        enqueue_jobs,
+        claim_jobs,
+        claim_suspect,
+        find_lanes,
+        renew_leases,
+        complete_jobs,
+        fail_jobs,
+        release_jobs,
+        release_orphans,
+        reap_jobs,
+        worker_life,
+        register_types,
+        get_job,
+        list_jobs,
+        migrate,
+    )
+    for case in module.CASES
+]
+
+__all__ = ["CASES", "Backdoor", "Case", "Harness"]

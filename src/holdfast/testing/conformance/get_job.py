@@ -1,0 +1,69 @@
+"""get_job, find_job, list_attempts: reading one job."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from holdfast.errors import InvalidOption, JobNotFound
+from holdfast.model.ids import new_id
+from holdfast.model.job import JobError
+from holdfast.testing.conformance.case import Cases
+from holdfast.testing.conformance.harness import Harness
+
+CASES = Cases("get_job")
+
+
+@CASES
+async def unknown_id(h: Harness) -> None:
+    """find gives None; get raises an error that carries the id."""
+    job_id = new_id()
+    await h.put()
+    assert await h.find(job_id) is None
+    try:
+        await h.job(job_id)
+    except JobNotFound as error:
+        assert error.job_id == job_id
+    else:
+        raise AssertionError("a job that does not exist was found")
+
+
+@CASES
+async def id_in_other_spellings(h: Harness) -> None:
+    """A UUID object, capitals and braces name the same job."""
+    job_id = await h.put_one()
+    for spelling in (UUID(job_id), job_id.upper(), f"{{{job_id}}}", job_id.replace("-", "")):
+        assert (await h.job(spelling)).id == job_id  # type: ignore[arg-type]  # what callers without types may pass
+
+
+@CASES
+async def id_that_is_none(h: Harness) -> None:
+    """What is no id is refused by name before anything is sent."""
+    for wrong in ("", "17", "not-a-uuid", "' OR 1=1 --", "\x00"):
+        try:
+            await h.find(wrong)
+        except InvalidOption as error:
+            assert error.option == "id"
+        else:
+            raise AssertionError(f"{wrong!r} was taken for an id")
+
+
+@CASES
+async def attempts_oldest_first(h: Harness) -> None:
+    """Records in the order in which they happened, and only of the job asked for."""
+    job_id = await h.put_one(max_attempts=50)
+    for number in range(12):
+        lease = await h.claim_one()
+        await h.fail(lease, error=JobError("E", str(number)))
+    other = await h.put_one()
+    assert [record.error and record.error.message for record in await h.attempts(job_id)] == [str(n) for n in range(12)]
+    assert await h.attempts(other) == []
+    assert await h.attempts(new_id()) == []
+
+
+@CASES
+async def uncommitted_changes_are_not_seen(h: Harness) -> None:
+    """What another transaction has not committed does not show, and cannot be waited for."""
+    job_id = await h.put_one(tenant="before")
+    with h.holding("UPDATE {job} SET tenant = 'after' WHERE id = :id", id=job_id):
+        assert (await h.job(job_id)).tenant == "before"
+    assert (await h.job(job_id)).tenant == "before"

@@ -1,0 +1,32 @@
+"""What the slots tell the fetcher."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Demand:
+    """A bell, and a doubt."""
+
+    def __init__(self) -> None:
+        self._bell = asyncio.Event()
+        #: the worker may hold jobs that it does not know of
+        self.is_unsure = False
+
+    def room(self) -> None:
+        """A slot was freed, or the buffer ran low."""
+        self._bell.set()
+
+    def doubt(self) -> None:
+        """Somebody should compare what we hold with what the database says we hold."""
+        self.is_unsure = True
+        self._bell.set()
+
+    async def wait(self, timeout: float) -> None:
+        """Until the bell rings, or `timeout` seconds."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._bell.wait()
+        except TimeoutError:
+            pass
+        self._bell.clear()

@@ -1,0 +1,240 @@
+"""The running jobs of a worker: started when there is a free slot, ended once, told when to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from holdfast.errors import JobTimeout, UnknownJobType
+from holdfast.operations.claim_jobs import ClaimedJob
+from holdfast.operations.complete_jobs import Completion
+from holdfast.operations.fail_jobs import Failure
+from holdfast.operations.lease import Lease
+from holdfast.worker.attempt import Attempt, Ending
+from holdfast.worker.buffer import Buffer
+from holdfast.worker.context import Cancellation, Context, SyncContext
+from holdfast.worker.demand import Demand
+from holdfast.worker.handler import Handler
+from holdfast.worker.outcomes import Outcomes
+from holdfast.worker.threads import ThreadRunner
+
+_log = logging.getLogger("holdfast.worker")
+
+#: outcomes that may wait to be written before no more jobs are claimed
+_UNWRITTEN_LIMIT = 5_000
+
+
+class Slots:
+    """As many attempts at once as there is concurrency."""
+
+    def __init__(
+        self,
+        worker_id: str,
+        handlers: Mapping[str, Handler],
+        concurrency: int,
+        *,
+        buffer: Buffer,
+        outcomes: Outcomes,
+        demand: Demand,
+        clients: tuple[object, object],
+    ) -> None:
+        self._worker_id = worker_id
+        self._handlers = handlers
+        self._concurrency = concurrency
+        self._buffer = buffer
+        self._outcomes = outcomes
+        self._demand = demand
+        self._async_client, self._sync_client = clients
+        self._loop = asyncio.get_running_loop()
+        self._threads = ThreadRunner(concurrency, self._thread_done)
+        self._attempts: dict[Lease, Attempt] = {}
+        #: not the same as len(attempts): an abandoned thread keeps its slot after its attempt has ended
+        self._occupied = 0
+        self._is_exclusive = False
+        self._is_silenced = False
+        self._emptied = asyncio.Event()
+
+    # --- what the fetcher asks ----------------------------------------------------------------------------------------
+
+    @property
+    def free(self) -> int:
+        return 0 if self._is_exclusive else self._concurrency - self._occupied
+
+    @property
+    def finished(self) -> int:
+        return self._outcomes.finished
+
+    @property
+    def may_claim(self) -> bool:
+        return not self._is_silenced and len(self._outcomes) < _UNWRITTEN_LIMIT
+
+    def fill(self) -> None:
+        """Start what is ready."""
+        ready = self._buffer.ready
+        while ready and self._occupied < self._concurrency and not self._is_exclusive:
+            self._start(ready.popleft())
+
+    def start_alone(self, job: ClaimedJob) -> None:
+        """Start a suspect; the caller sees to it that nothing else runs."""
+        self._is_exclusive = True
+        self._start(job)
+
+    def give_back(self, jobs: Iterable[ClaimedJob]) -> None:
+        """Release jobs that were not started."""
+        for job in jobs:
+            self._outcomes.add(Lease(job.id, job.lease_generation))
+
+    async def wait_empty(self, patience: float) -> None:
+        """Start nothing until nothing runs, or for `patience` seconds."""
+        self._is_exclusive = True
+        deadline = time.monotonic() + patience
+        while self._attempts and (left := deadline - time.monotonic()) > 0:
+            self._emptied.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._emptied.wait()
+        self._is_exclusive = False
+
+    def leases(self) -> list[Lease]:
+        """Everything held: running, waiting and not yet written. Called from the lease keeper's thread too."""
+        waiting = [Lease(job.id, job.lease_generation) for job in self._buffer]
+        return [*list(self._attempts), *waiting, *self._outcomes.leases()]
+
+    # --- what the lease keeper tells ----------------------------------------------------------------------------------
+
+    def lose(self, leases: set[Lease]) -> None:
+        """Somebody else has these jobs now."""
+        for lease in leases:
+            if (attempt := self._attempts.get(lease)) is not None:
+                _log.warning("job %s: lease lost", lease.id)
+                self._abort(attempt, Cancellation.LEASE_LOST)
+        self._buffer.drop(leases)
+
+    def fall_silent(self) -> None:
+        """Nobody acknowledges our heartbeats: others will take our jobs, so we let go of them first."""
+        _log.error("no heartbeat was acknowledged for too long: the jobs of this worker are given up")
+        self._is_silenced = True
+        self._buffer.clear()
+        self._abort_all(Cancellation.LEASE_LOST)
+
+    def be_heard(self) -> None:
+        _log.info("heartbeats are acknowledged again")
+        self._is_silenced = False
+        self._demand.doubt()
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    async def finish(self, deadline: float, hurry: asyncio.Event) -> None:
+        """Let what runs finish until the deadline or until somebody is in a hurry."""
+        self.give_back(self._buffer.clear())
+        hurried = asyncio.create_task(hurry.wait())
+        while self._attempts and not hurry.is_set() and (left := deadline - time.monotonic()) > 0:
+            self._emptied.clear()
+            emptied = asyncio.create_task(self._emptied.wait())
+            await asyncio.wait([emptied, hurried], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            emptied.cancel()
+        hurried.cancel()
+
+    async def release_all(self, grace: float) -> None:
+        """Stop what still runs; what does not stop is released all the same, its late outcome will be refused."""
+        self._abort_all(Cancellation.STOPPING)
+        if tasks := [attempt.task for attempt in self._attempts.values() if attempt.task is not None]:
+            await asyncio.wait(tasks, timeout=grace)
+        for attempt in list(self._attempts.values()):
+            self._end(attempt, attempt.lease)
+        self._threads.close()
+
+    # --- attempts -----------------------------------------------------------------------------------------------------
+
+    def _start(self, job: ClaimedJob) -> None:
+        handler = self._handlers.get(job.type_name)
+        attempt = Attempt(job, handler, self._worker_id)
+        self._attempts[attempt.lease] = attempt
+        if handler is None:
+            self._end(attempt, attempt.failure(UnknownJobType(job.type_name, tuple(self._handlers))))
+            return
+        self._occupied += 1
+        if job.timeout_ms is not None:
+            attempt.timer = self._loop.call_later(job.timeout_ms / 1000, self._time_out, attempt)
+        if handler.is_async:
+            attempt.task = self._loop.create_task(self._run_async(attempt, handler))
+        else:
+            self._threads.start(attempt, lambda: self._call(attempt, handler))
+
+    async def _run_async(self, attempt: Attempt, handler: Handler) -> None:
+        ending: Ending
+        try:
+            signature = handler.job_type.signature
+            arguments = signature.decode(attempt.job.input)
+            if signature.wants_context:
+                output = await handler.function(Context(attempt, self._async_client), **arguments)
+            else:
+                output = await handler.function(**arguments)
+            ending = attempt.completion(output)
+        except asyncio.CancelledError as error:
+            ending = attempt.ending_of_cancelled(_cause(attempt, error))
+        except BaseException as error:  # noqa: BLE001 - SystemExit in a handler fails the job, not the worker
+            ending = attempt.failure(error)
+        attempt.task = None
+        self._end(attempt, ending)
+        self._free_slot()
+
+    def _call(self, attempt: Attempt, handler: Handler) -> Completion:
+        """In a pool thread; the output is encoded there too."""
+        signature = handler.job_type.signature
+        arguments = signature.decode(attempt.job.input)
+        if signature.wants_context:
+            return attempt.completion(handler.function(SyncContext(attempt, self._sync_client), **arguments))
+        return attempt.completion(handler.function(**arguments))
+
+    def _thread_done(self, attempt: Attempt, ending: Any, error: BaseException | None) -> None:
+        self._end(attempt, ending if error is None else attempt.failure(error))
+        self._free_slot()
+
+    def _time_out(self, attempt: Attempt) -> None:
+        attempt.cancelled = Cancellation.TIMEOUT
+        if attempt.task is not None:
+            attempt.task.cancel()
+        else:
+            # A thread cannot be stopped: it keeps its slot, and the fence shuts out whatever it does later.
+            self._end(attempt, attempt.failure(_cause(attempt, TimeoutError())))
+
+    def _abort(self, attempt: Attempt, reason: Cancellation) -> None:
+        attempt.cancelled = reason
+        if attempt.task is not None:
+            attempt.task.cancel()
+
+    def _abort_all(self, reason: Cancellation) -> None:
+        for attempt in list(self._attempts.values()):
+            self._abort(attempt, reason)
+
+    def _free_slot(self) -> None:
+        self._occupied -= 1
+        self.fill()
+        if len(self._buffer.ready) <= self._buffer.low_water:
+            self._demand.room()
+
+    def _end(self, attempt: Attempt, ending: Completion | Failure | Lease | None) -> None:
+        """An attempt ends once, however many ways it could."""
+        if attempt.is_over:
+            return
+        attempt.is_over = True
+        if attempt.timer is not None:
+            attempt.timer.cancel()
+        del self._attempts[attempt.lease]
+        if not self._attempts:
+            self._emptied.set()
+        if ending is None:
+            self._demand.doubt()
+        else:
+            self._outcomes.add(ending)
+
+
+def _cause(attempt: Attempt, error: BaseException) -> BaseException:
+    if attempt.cancelled is Cancellation.TIMEOUT:
+        return JobTimeout((attempt.job.timeout_ms or 0) / 1000)
+    return error

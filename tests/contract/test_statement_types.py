@@ -1,0 +1,119 @@
+"""PostgreSQL itself confirms the headers: it parses every statement and tells the types of parameters and columns."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from holdfast.operations.statement import Statement
+from holdfast.sql import SqlLibrary, Style
+from holdfast.sql.library import verbs
+from psycopg.pq import ExecStatus
+
+from tests.contract.headers import columns, parameters
+from tests.contract.samples import sample
+
+NUMBERED = SqlLibrary("postgres", "holdfast", "", Style.NUMBERED)
+PYFORMAT = SqlLibrary("postgres", "holdfast", "", Style.PYFORMAT)
+NAMED = SqlLibrary("sqlite", "main", "holdfast_", Style.NAMED, "text")
+FRAGMENTS = [part.name for part in NUMBERED.script("list_jobs_fragments").parts]
+FILTERS = [name for name in FRAGMENTS if not name.endswith("_first")]
+ORDERS = [name for name in FRAGMENTS if name.endswith("_first")]
+PLAIN = [verb for verb in verbs("postgres") if not verb.startswith("list_jobs")]
+LITERALS = {"limit": 10}
+SQL_NAMES = {"int2": "smallint", "int4": "integer", "int8": "bigint", "bool": "boolean"}
+
+
+@pytest.fixture
+def connection(migrated_postgres: str) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(migrated_postgres, autocommit=True) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("verb", PLAIN)
+def test_types_are_as_declared(connection: psycopg.Connection[Any], verb: str) -> None:
+    """Parameters, which the server infers from the text alone, and the columns of the result."""
+    script = NUMBERED.script(verb, LITERALS)
+    declared = {parameter.name: parameter.type for parameter in parameters(script)}
+    found: list[tuple[str, str]] = []
+    for part in script.parts:
+        types, part_columns = described(connection, part.text)
+        found = part_columns or found
+        # Documents are sent as text, which every driver can send, and cast by the statement.
+        expected = {name: declared[name].replace("json", "text") for name in part.parameters}
+        assert dict(zip(part.parameters, types, strict=True)) == expected
+    assert [name for name, _ in found] == [column.name for column in columns(script)]
+    for (name, type_), column in zip(found, columns(script), strict=True):
+        allowed = {"json", "text"} if column.type == "json" else {column.type}
+        assert type_ in allowed, f"{verb} returns {name} as {type_}"
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("filters", [[], *([name] for name in FILTERS), FILTERS])
+def test_types_of_lists(connection: psycopg.Connection[Any], filters: list[str], order: str) -> None:
+    """With each filter, with none and with all."""
+    script = NUMBERED.script("list_jobs", LITERALS, {"filters": tuple(filters), "order": (order,)})
+    declared = {parameter.name: parameter.type for parameter in parameters(NUMBERED.script("list_jobs_fragments"))}
+    types, result = described(connection, script.parts[0].text)
+    expected = [declared[name].replace("json", "text") for name in script.parts[0].parameters]
+    assert types == expected
+    assert result == [("job", "text")]
+
+
+@pytest.mark.parametrize("verb", [verb for verb in PLAIN if NUMBERED.script(verb, LITERALS).is_read_only])
+def test_read_only_verbs_run_in_a_read_only_transaction(connection: psycopg.Connection[Any], verb: str) -> None:
+    run_read_only(connection, sample("postgres", verb))
+
+
+def test_lists_run_in_a_read_only_transaction(connection: psycopg.Connection[Any]) -> None:
+    run_read_only(connection, sample("postgres", "list_jobs"))
+
+
+@pytest.mark.parametrize("verb", [verb for verb in verbs("sqlite") if not verb.endswith("_fragments")])
+def test_sqlite_accepts_every_statement(migrated_sqlite: sqlite3.Connection, verb: str) -> None:
+    """As the store runs them: the first value of a part is a parameter of those after it; read-only ones may not write."""
+    statement = sample("sqlite", verb)
+    script = NAMED.script(statement.name, statement.literals, statement.slots)
+    migrated_sqlite.execute(f"PRAGMA query_only = {script.is_read_only}")
+    values: dict[str, Any] = {"now": "2030-01-01T00:00:00.000000Z", **statement.parameters}
+    names: list[str] = []
+    migrated_sqlite.execute("BEGIN")
+    if verb == "record_migration":
+        migrated_sqlite.execute("DELETE FROM holdfast_migration")
+    for part in script.parts:
+        cursor = migrated_sqlite.execute(part.text, {name: values[name] for name in part.parameters})
+        if cursor.description is not None:
+            names = [column[0] for column in cursor.description]
+            if rows := cursor.fetchall():
+                values[part.name] = rows[0][0]
+    migrated_sqlite.execute("ROLLBACK")
+    if not script.returns_json_rows:
+        assert names == [column.name for column in columns(script)]
+
+
+def run_read_only(connection: psycopg.Connection[Any], statement: Statement) -> None:
+    script = PYFORMAT.script(statement.name, statement.literals, statement.slots)
+    values = {"now": None, **statement.parameters}
+    with connection.transaction():
+        connection.execute("SET TRANSACTION READ ONLY")
+        for part in script.parts:
+            connection.execute(part.text, {name: values[name] for name in part.parameters} or None)
+
+
+def described(connection: psycopg.Connection[Any], text: str) -> tuple[list[str], list[tuple[str, str]]]:
+    """Types of the parameters, and names and types of the columns, as the server tells after parsing."""
+    names: dict[int, str] = dict(connection.execute("SELECT oid::bigint, typname::text FROM pg_type").fetchall())
+    link = connection.pgconn
+    parsed = link.prepare(b"", text.encode())
+    assert parsed.status == ExecStatus.COMMAND_OK, parsed.error_message.decode()
+    result = link.describe_prepared(b"")
+    types = [SQL_NAMES.get(name := names[result.param_type(index)], name) for index in range(result.nparams)]
+    found = [
+        ((result.fname(index) or b"").decode(), SQL_NAMES.get(name := names[result.ftype(index)], name))
+        for index in range(result.nfields)
+    ]
+    # A function that returns nothing still makes a column.
+    return types, [(name, type_) for name, type_ in found if type_ != "void"]

@@ -1,0 +1,113 @@
+"""`holdfast migrate`: up, status and sql."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.sql import SQL
+
+from tests.e2e.conftest import CommandLine
+
+
+def test_up_once_and_again(command: CommandLine, url: str) -> None:
+    """The first run applies, the second finds nothing to do, and status agrees before and after."""
+    assert [state["state"] for state in _status(command, url)] == ["missing"]
+    assert command.run("migrate", "status", "--check", "--url", url).returncode == 1
+    first = command.run("migrate", "up", "--url", url)
+    assert (first.returncode, first.stderr) == (0, "")
+    assert first.stdout.startswith("applied 0001 first_schema\n")
+    second = command.run("migrate", "up", HOLDFAST_URL=url)
+    assert second.returncode == 0
+    assert second.stdout.startswith("nothing to do: ")
+    assert [state["state"] for state in _status(command, url)] == ["applied"]
+    assert command.run("migrate", "status", "--check", "--url", url).returncode == 0
+
+
+def test_status_creates_no_file(command: CommandLine, sqlite_path: Path) -> None:
+    """Looking leaves no trace."""
+    _status(command, f"sqlite:///{sqlite_path}")
+    assert not sqlite_path.exists()
+
+
+def test_status_formats(command: CommandLine, url: str) -> None:
+    """A table for people, one document, one line per migration."""
+    table = command.run("migrate", "status", "--url", url)
+    assert "first_schema" in table.stdout
+    assert "run `holdfast migrate up`" in table.stdout
+    lines = command.run("migrate", "status", "--url", url, "--format=jsonl").stdout.splitlines()
+    assert [json.loads(line)["version"] for line in lines] == [1]
+
+
+def test_sql_is_what_up_would_run(command: CommandLine, url: str) -> None:
+    """Run by hand, the printed SQL leaves a database that needs no migration; then there is nothing to print."""
+    printed = command.run("migrate", "sql", "--url", url)
+    assert printed.returncode == 0
+    assert command.run("migrate", "sql", "--from=0", "--url", url).stdout == printed.stdout
+    _execute(url, printed.stdout)
+    assert [state["state"] for state in _status(command, url)] == ["applied"]
+    assert command.run("migrate", "up", "--url", url).stdout.startswith("nothing to do: ")
+    nothing = command.run("migrate", "sql", "--url", url)
+    assert (nothing.stdout, nothing.returncode) == ("", 0)
+    assert nothing.stderr.startswith("nothing to do: ")
+
+
+def test_schema_and_prefix_are_obeyed(command: CommandLine, new_postgres_url: str) -> None:
+    """The tables lie where they were asked to."""
+    done = command.run("migrate", "up", "--url", new_postgres_url, "--schema=work", "--prefix=hf_")
+    assert done.returncode == 0
+    with psycopg.connect(new_postgres_url) as connection:
+        assert connection.execute("SELECT to_regclass('work.hf_job') IS NOT NULL").fetchone() == (True,)
+
+
+def test_the_app_names_the_database(command: CommandLine, tmp_path: Path) -> None:
+    """--app takes URL, schema and prefix from the app; given twice, which one is meant is asked."""
+    path = tmp_path / "app.db"
+    (command.directory / "mine.py").write_text(
+        f"from holdfast import App\napp = App('sqlite:///{path}', prefix='mine_')\n"
+    )
+    assert command.run("migrate", "up", "--app=mine:app", HOLDFAST_URL="sqlite:///other.db").returncode == 0
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT version FROM mine_migration").fetchall() == [(1,)]
+    both = command.run("migrate", "up", "--app=mine:app", "--url=sqlite:///other.db")
+    assert both.returncode == 2
+    assert "give one of them" in both.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "exit_code", "words"),
+    [
+        ("mysql://localhost/shop", 2, "must start with postgresql:// or sqlite:///"),
+        ("sqlite:///:memory:", 2, "must name a file"),
+        ("postgresql://u:s3cret@127.0.0.1:1/shop", 1, "Connection refused"),
+        ("sqlite:////no/such/directory/x.db", 1, "cannot open /no/such/directory/x.db"),
+    ],
+)
+def test_a_wrong_url_is_told_at_once(command: CommandLine, url: str, exit_code: int, words: str) -> None:
+    """One line, without the password and without a traceback."""
+    ended = command.run("migrate", "up", "--url", url)
+    assert ended.returncode == exit_code
+    assert ended.stderr.startswith("error: ")
+    assert words in ended.stderr
+    assert "s3cret" not in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def _status(command: CommandLine, url: str) -> list[dict[str, object]]:
+    ended = command.run("migrate", "status", "--url", url, "--format=json")
+    assert ended.returncode == 0, ended.stderr
+    states: list[dict[str, object]] = json.loads(ended.stdout)
+    return states
+
+
+def _execute(url: str, script: str) -> None:
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as connection:
+            connection.executescript(script)
+    else:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(SQL(script))  # type: ignore[arg-type]  # our own text

@@ -1,0 +1,38 @@
+"""Both type checkers take every supported object for the right client, and refuse the others."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+SUBJECT = HERE / "borrowed_transactions.py"
+
+
+def test_mypy(request: pytest.FixtureRequest) -> None:
+    """An ignore that nothing needs is an error too, so the refusals are checked."""
+    cache = request.config.cache
+    assert cache is not None
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(cache.mkdir("mypy")), str(SUBJECT)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_basedpyright(tmp_path: Path) -> None:
+    """The same."""
+    config = {
+        "include": [str(SUBJECT)],
+        "extraPaths": [str(ROOT / "src")],
+        "typeCheckingMode": "standard",
+        "reportUnnecessaryTypeIgnoreComment": "error",
+    }
+    path = tmp_path / "pyrightconfig.json"
+    path.write_text(json.dumps(config), encoding="utf-8")
+    command = [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable, "--project", str(path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
