@@ -27,9 +27,9 @@ def new_id() -> str:
 def new_ids(count: int) -> list[str]:
     """`count` UUIDv7s in rising order: milliseconds, a counter within them, and 62 random bits.
 
-    The noise of a batch is one call to the operating system; a batch of more than 4,096 borrows from the next millisecond.
+    The noise of a batch is one call to the operating system; more than 4,096 borrow from the next millisecond.
     """
-    global _last_millisecond, _counter  # noqa: PLW0603 - the order must hold over the whole process
+    global _last_millisecond, _counter
     noise = os.urandom(8 * count).hex()
     ids: list[str] = []
     with _lock:

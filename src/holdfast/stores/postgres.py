@@ -136,8 +136,14 @@ class PostgresSyncStore:
         self._is_ready = False
 
     def run(self, verb: Verb[T], *, read_only: bool = False) -> T:  # noqa: ARG002 - SQLite's reader connections need it
-        with self._connection() as connection, translated():
-            return drive(verb(), lambda statement: self._execute(connection, statement))
+        try:
+            with self._connection() as connection, translated():
+                return drive(verb(), lambda statement: self._execute(connection, statement))
+        except DatabaseUnavailable:
+            # What cut this connection has probably cut the others that wait in the pool.
+            if self._pool is not None:
+                self._pool.check()
+            raise
 
     def borrow(self, tx: object) -> Borrowed:
         borrowed = recognise(tx, self._store)
@@ -208,9 +214,14 @@ class PostgresAsyncStore:
         self._is_ready = False
 
     async def run(self, verb: Verb[T], *, read_only: bool = False) -> T:  # noqa: ARG002 - as in the sync store
-        async with self._connection() as connection:
-            with translated():
-                return await adrive(verb(), lambda statement: self._execute(connection, statement))
+        try:
+            async with self._connection() as connection:
+                with translated():
+                    return await adrive(verb(), lambda statement: self._execute(connection, statement))
+        except DatabaseUnavailable:
+            if self._pool is not None:
+                await self._pool.check()
+            raise
 
     async def borrow(self, tx: object) -> AsyncBorrowed:
         borrowed = recognise_async(tx, self._store)
