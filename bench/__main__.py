@@ -36,8 +36,7 @@ def main() -> None:
             rounds = []
             for number in range(arguments.rounds):
                 console.print(f"{database.name}: {what}, round {number + 1} of {arguments.rounds} …")
-                with database.fresh():
-                    rounds.append(MEASURES[what](database, arguments.scale))
+                rounds.append(MEASURES[what](database, arguments.scale))
             results.setdefault(database.name, {})[what] = _medians(rounds)
     if arguments.format == "json":
         print(json.dumps(results, indent=2))

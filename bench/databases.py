@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from tools.postgres_server import DURABLE, PostgresServer, available
@@ -12,18 +13,17 @@ from tools.postgres_server import DURABLE, PostgresServer, available
 PREFERRED_MAJOR = 15
 
 
-class Database:
-    """One database; `fresh` gives an empty one for a round."""
+class Database(ABC):
+    """One database; `fresh` gives an empty one for a measurement."""
 
     def __init__(self, name: str, dialect: str) -> None:
         self.name = name
         self.dialect = dialect
         self.url = ""
 
-    @contextmanager
-    def fresh(self) -> Iterator[None]:
-        raise NotImplementedError
-        yield
+    @abstractmethod
+    def fresh(self) -> AbstractContextManager[None]:
+        """`url` names an empty database inside the block."""
 
 
 class SqliteDatabase(Database):

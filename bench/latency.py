@@ -8,17 +8,20 @@ from pathlib import Path
 
 from bench.databases import Database
 from bench.processes import workers
+from holdfast import App
 
 
 def measure(database: Database, scale: float) -> dict[str, float]:
-    from holdfast import App
+    with database.fresh():
+        return _measure(database, max(20, int(200 * scale)))
 
+
+def _measure(database: Database, samples: int) -> dict[str, float]:
     app = App(database.url, auto_migrate=True)
 
     @app.job(queue="stamp")
     async def stamp(sent_ns: int, path: str) -> None: ...
 
-    samples = max(20, int(200 * scale))
     with tempfile.TemporaryDirectory() as folder, app.client() as client:
         notes = Path(folder) / "notes"
         notes.touch()

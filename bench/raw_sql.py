@@ -1,4 +1,4 @@
-"""What the database itself can do: a bare table and the shortest claim, complete and insert, without fence, retry or types."""
+"""What the database itself can do: a bare table and the shortest statements, without fence, retry or types."""
 
 from __future__ import annotations
 

@@ -27,4 +27,4 @@ def columns(script: Script) -> list[Declared]:
 
 def _parse(field: str) -> list[Declared]:
     text = _ASIDE.sub("", field).strip()
-    return [] if text == "none" else [Declared(*entry.split()) for entry in text.split(",")]
+    return [] if text in ("none", "fragments") else [Declared(*entry.split()) for entry in text.split(",")]

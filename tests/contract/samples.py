@@ -80,9 +80,9 @@ def _complete(ids: Iterable[str]) -> list[Statement]:
     return _sent(complete_jobs(_WORKER, [Completion(id_, 1, "1") for id_ in ids]))
 
 
-def _enqueue(ids: Iterable[str], channel: str | None = None) -> list[Statement]:
+def _enqueue(ids: list[str], channel: str | None = None) -> list[Statement]:
     documents = [JobDocument(id_, "report", Raw(b'{"order_id":1}'), "default") for id_ in ids]
-    return _sent(enqueue_jobs(documents, channel))
+    return _sent(enqueue_jobs(documents, channel, given_ids=ids))
 
 
 def _fail(ids: Iterable[str]) -> list[Statement]:

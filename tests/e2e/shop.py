@@ -1,4 +1,4 @@
-"""The app that the command line is tried on; copied into a directory of the test's own, as a user's module would lie."""
+"""The app that the command line is tried on; copied into a directory of the test, as a user's module would lie."""
 
 from __future__ import annotations
 

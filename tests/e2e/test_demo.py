@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+from pathlib import Path
 
 from tests.e2e.conftest import CommandLine
 
@@ -15,9 +17,8 @@ def test_the_ledger_balances(command: CommandLine) -> None:
     assert re.search(r"killed worker 2 \(pid \d+, SIGKILL\) while it held [1-9]\d* jobs", ended.stdout)
     story, _, account = ended.stdout.partition("\nLedger\n")
     assert "worker 1 stopped, worker 2 killed, worker 3 stopped" in story
-    ledger = {
-        match[1]: int(match[2].replace(",", "")) for match in re.finditer(r"^([a-z ]+?) +([\d,]+)\b", account, re.M)
-    }
+    figures = re.finditer(r"^([a-z ]+?) +([\d,]+)\b", account, re.MULTILINE)
+    ledger = {match[1]: int(match[2].replace(",", "")) for match in figures}
     assert ledger["enqueued"] == 800
     assert ledger["finished"] == 799
     assert ledger["dead letters"] == 1
@@ -31,8 +32,11 @@ def test_the_ledger_balances(command: CommandLine) -> None:
     assert [json.loads(line)["type_name"] for line in dead.stdout.splitlines()] == ["import_file"]
 
 
-def test_it_cleans_up(command: CommandLine) -> None:
-    """Without --keep nothing stays behind."""
-    ended = command.run("demo", "--jobs=100", "--workers=2", TMPDIR=str(command.directory))
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert [path.name for path in command.directory.glob("holdfast-demo-*")] == []
+def test_interrupted_it_leaves_nothing_behind(command: CommandLine) -> None:
+    """Ctrl-C ends its workers and removes its directory; the exit code says so."""
+    running = command.start("demo", TMPDIR=str(command.directory))
+    pids = [int(pid) for pid in running.expect("started workers").partition("started workers ")[2].split(", ")]
+    running.signal(signal.SIGINT)
+    assert running.exit_code() == 130
+    assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []
+    assert list(command.directory.glob("holdfast-demo-*")) == []

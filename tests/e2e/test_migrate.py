@@ -110,4 +110,4 @@ def _execute(url: str, script: str) -> None:
             connection.executescript(script)
     else:
         with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(SQL(script))  # type: ignore[arg-type]  # our own text
+            connection.execute(SQL(script))

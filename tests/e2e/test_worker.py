@@ -35,6 +35,7 @@ def test_a_second_signal_does_not_wait(command: CommandLine, url: str, app: App)
         chain = client.enqueue(app.call("nap", seconds=50))
         worker.expect("napping")
         worker.signal(signal.SIGINT)
+        worker.expect("SIGINT: no new jobs")
         worker.signal(signal.SIGINT)
         assert worker.exit_code() == 0
         job = client.get_job(chain.id)
@@ -99,8 +100,7 @@ def test_a_file_that_is_no_database_is_refused(command: CommandLine, tmp_path: P
     path.write_text("not a database, but long enough to be looked at: " * 100)
     ended = command.run("worker", "shop:make_app", HOLDFAST_URL=f"sqlite:///{path}")
     assert ended.returncode == 1
-    assert ended.stderr.startswith("error: ")
-    assert str(path) in ended.stderr
+    assert ended.stderr.splitlines()[-1] == f"error: cannot use {path}: file is not a database"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import base64
 import hashlib
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
 
@@ -22,7 +23,7 @@ _job = msgspec.json.Decoder(Job)
 
 
 class _Cursor(msgspec.Struct):
-    seq: int
+    seq: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     query: str
 
 

@@ -172,7 +172,7 @@ def _header(raw: str) -> dict[str, str]:
     for line in raw.splitlines():
         if not line.startswith("--") or line.startswith("-- part:"):
             break
-        if match := re.match(r"-- ([\w ]+): (.*)", line):
+        if match := re.match(r"-- (\w[\w ]*): (.*)", line):
             current = match[1]
             fields[current] = match[2]
         elif line.startswith("--   ") and current:

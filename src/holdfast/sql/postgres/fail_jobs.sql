@@ -2,7 +2,7 @@
 -- params: now timestamptz, worker text, jobs json
 -- returns: id text, outcome text ('pending', 'dead_letter'; 'locked' = try again alone, 'lost' = not yours any more)
 -- concurrency: fenced by (id, lease_generation, running), locked rows skipped, as in complete_jobs. Failing again under
---   the same generation reports what the first try did.
+--   the same generation reports what the first try did; a job that the reaper or a release took back is lost.
 --   The fence is written as a CASE to keep the planner off the index of running jobs, which it would read as a whole.
 -- locks: job rows by id, never waited for.
 -- Attempts allowed: the job's own, the operator's for the type, the operator's for all, the type's.
@@ -49,7 +49,12 @@ remembered AS (
 SELECT id::text, status AS outcome FROM ended
 UNION ALL
 SELECT sent.id::text,
-       CASE job.status WHEN 'running' THEN 'locked' WHEN 'pending' THEN 'pending' WHEN 'dead_letter' THEN 'dead_letter'
-                       ELSE 'lost' END AS outcome
+       CASE WHEN job.status = 'running' THEN 'locked'
+            WHEN job.status IN ('pending', 'dead_letter') AND EXISTS (
+                SELECT FROM /*schema.*/job_attempt AS job_attempt
+                WHERE job_attempt.job_id = sent.id AND job_attempt.lease_generation = sent.lease_generation
+                  AND job_attempt.outcome = 'failed'
+            ) THEN job.status
+            ELSE 'lost' END AS outcome
 FROM sent LEFT JOIN /*schema.*/job AS job ON job.id = sent.id AND job.lease_generation = sent.lease_generation
 WHERE NOT EXISTS (SELECT FROM ended WHERE ended.id = sent.id);

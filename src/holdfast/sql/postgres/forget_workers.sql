@@ -18,5 +18,12 @@ old AS MATERIALIZED (
     ORDER BY id FOR UPDATE SKIP LOCKED
 ),
 dropped AS (DELETE FROM /*schema.*/worker AS worker WHERE id IN (SELECT id FROM old)),
-unmarked AS (DELETE FROM /*schema.*/prefetch AS prefetch WHERE worker_id IN (SELECT id FROM old))
+unmarked AS (
+    DELETE FROM /*schema.*/prefetch AS prefetch
+    WHERE worker_id IN (SELECT id FROM old)
+       OR (claimed_at < coalesce(CAST(:now AS timestamptz), statement_timestamp()) - interval '1 day'
+           AND NOT EXISTS (SELECT FROM /*schema.*/worker AS worker WHERE worker.id = prefetch.worker_id)
+           AND NOT EXISTS (SELECT FROM /*schema.*/job AS job
+                           WHERE job.status = 'running' AND job.leased_by = prefetch.worker_id))
+)
 UPDATE /*schema.*/worker AS worker SET status = 'dead' WHERE id IN (SELECT id FROM silent) RETURNING id;

@@ -2,7 +2,7 @@
 -- params: now timestamptz, worker text, jobs json
 -- returns: id text, outcome text ('pending', 'dead_letter'; 'lost' = not yours any more)
 -- concurrency: fenced by (id, lease_generation, running). Failing again under the same generation reports what the first
---   try did.
+--   try did; a job that the reaper or a release took back is lost.
 -- locks: the database's write lock.
 -- Attempts allowed: the job's own, the operator's for the type, the operator's for all, the type's.
 -- part: ended
@@ -38,8 +38,11 @@ FROM (
 WHERE seq = ended_seq;
 -- part: outcomes
 SELECT json_extract(value, '$.id') AS id, ifnull((
-    SELECT iif(job.status IN ('pending', 'dead_letter'), job.status, 'lost') FROM /*schema.*/job AS job
+    SELECT job.status FROM /*schema.*/job AS job
+    CROSS JOIN /*schema.*/job_attempt AS job_attempt
+        ON job_attempt.job_id = job.id AND job_attempt.lease_generation = job.lease_generation
     WHERE job.id = json_extract(value, '$.id')
       AND job.lease_generation = json_extract(value, '$.lease_generation')
+      AND job.status IN ('pending', 'dead_letter') AND job_attempt.outcome = 'failed'
 ), 'lost') AS outcome
 FROM json_each(:jobs);

@@ -1,7 +1,8 @@
 -- find_lanes: the (queue, priority) pairs that have claimable jobs, now or later, each with its first job.
 -- params: now timestamptz, queues json
 -- returns: queue text, priority smallint, ready_at timestamptz, seq bigint, due_in_ms bigint, is_suspect boolean
--- concurrency: read only; one index descent per lane, however long the lanes are.
+-- concurrency: read only; one index descent per lane, however long the lanes are. SQLite's own dates have milliseconds
+--   only; the time until a job is due is counted in microseconds and rounded up, so that it is zero only when it is due.
 -- locks: none.
 WITH RECURSIVE lane (queue, priority) AS (
     SELECT value, (
@@ -36,7 +37,8 @@ first (seq, is_suspect) AS (
     FROM json_each(:queues)
 )
 SELECT job.queue, job.priority, job.ready_at, job.seq,
-       max(0, CAST(round((julianday(job.ready_at) - julianday(:now)) * 86400000) AS INTEGER)) AS due_in_ms,
+       max(0, ((strftime('%s', substr(job.ready_at, 1, 19)) - strftime('%s', substr(:now, 1, 19))) * 1000000
+               + substr(job.ready_at, 21, 6) - substr(:now, 21, 6) + 999) / 1000) AS due_in_ms,
        first.is_suspect
 FROM first CROSS JOIN /*schema.*/job AS job ON job.seq = first.seq
 ORDER BY job.priority, job.ready_at, job.seq;

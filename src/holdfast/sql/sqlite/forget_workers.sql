@@ -10,7 +10,8 @@ WHERE status = 'dead' AND last_seen_at < strftime('%Y-%m-%dT%H:%M:%f', :now, '-1
 -- part: unmarked
 DELETE FROM /*schema.*/prefetch AS prefetch
 WHERE claimed_at < strftime('%Y-%m-%dT%H:%M:%f', :now, '-1 day') || '000Z'
-  AND worker_id NOT IN (SELECT id FROM /*schema.*/worker AS worker);
+  AND worker_id NOT IN (SELECT id FROM /*schema.*/worker AS worker)
+  AND worker_id NOT IN (SELECT leased_by FROM /*schema.*/job AS job WHERE status = 'running');
 -- part: silent
 UPDATE /*schema.*/worker AS worker SET status = 'dead'
 WHERE status <> 'dead' AND last_seen_at < strftime('%Y-%m-%dT%H:%M:%f', :now, printf('-%.3f seconds', :dead_after_ms / 1000.0)) || '000Z'

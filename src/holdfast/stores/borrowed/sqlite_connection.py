@@ -111,6 +111,7 @@ def _cursor(connection: Any) -> Any:
 def _plain_text(connection: Any) -> Iterator[None]:
     """The text factory belongs to the connection, not to the cursor: lay the user's aside and put it back."""
     theirs = connection.text_factory
+    connection.text_factory = str
     try:
         yield
     finally:

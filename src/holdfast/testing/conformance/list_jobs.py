@@ -52,8 +52,9 @@ async def newest_first_or_oldest_first(h: Harness) -> None:
 async def same_job_as_get_job(h: Harness) -> None:
     """A listed job has every field that a single one has."""
     await h.put(input={"n": None}, tenant="t", max_attempts=3, timeout_ms=9)
-    (lease,) = [await h.claim_one()]
-    await h.fail(lease)
+    await h.fail(await h.claim_one(), delay=timedelta(hours=1))
+    (done,) = await h.put_and_claim()
+    await h.complete(done, output="[1]")
     await h.put_and_claim()
     for job in (await _list(h)).items:
         assert job == await h.job(job.id)

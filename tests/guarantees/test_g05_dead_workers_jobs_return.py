@@ -1,0 +1,195 @@
+"""G5: A dead worker's jobs run again within 30 s by default; a live worker's lease is not taken."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from holdfast import WorkerConfig
+from tests.crew.database import Database
+from tests.crew.process import BRISK, STEADY, Crew, WorkerProcess, crew_on
+from tests.crew.waiting import wait_for
+from tools.postgres_server import PostgresServer, available
+
+EXPENSIVE = pytest.mark.parametrize("database", ["sqlite", "pg18"], indirect=True)
+
+
+@pytest.fixture
+def own_server() -> Iterator[PostgresServer]:
+    """A server that the test may stop."""
+    with PostgresServer(available()[18]) as server:
+        yield server
+
+
+def crashes(database: Database) -> int:
+    return int(database.query(f"SELECT count(*) FROM {database.table('job_attempt')}")[0][0])
+
+
+def make_reaper_prove_itself(crew: Crew, number: int) -> None:
+    """A worker dies over a job, which another then runs: from here on somebody reaps."""
+    gate = crew.gate(f"proof-{number}")
+    with crew.jobs.app.client() as client:
+        client.enqueue(crew.jobs.hold.call(number=number, gate=str(gate)), priority=-1)
+    victim = crew.start()
+    crew.ledger.wait("started", where=lambda entry: entry.number == number and entry.pid == victim.pid)
+    victim.kill()
+    gate.touch()
+    crew.ledger.wait("finished", where=lambda entry: entry.number == number)
+
+
+@pytest.mark.parametrize("database", ["pg18"], indirect=True)
+def test_within_thirty_seconds_by_default(crew: Crew, database: Database) -> None:
+    """No setting is changed. Another worker is idle when the first one is killed over its job."""
+    gate = crew.gate()
+    first = crew.start(WorkerConfig())
+    database.wait_registered(first.pid)
+    with crew.jobs.app.client() as client:
+        client.enqueue(crew.jobs.hold.call(number=1, gate=str(gate)))
+    crew.ledger.wait("started")
+    other = crew.start(WorkerConfig())
+    database.wait_registered(other.pid)
+
+    first.kill()
+    killed_at = time.monotonic()
+    gate.touch()
+    crew.ledger.wait("started", 2)
+
+    assert time.monotonic() - killed_at < 30
+    assert database.wait_finished() == {"completed": 1}
+
+
+def test_soon_with_short_settings(crew: Crew, database: Database) -> None:
+    """Everything a dead worker held returns, counted as a crash, and is finished by the next worker."""
+    with crew.jobs.app.client() as client:
+        client.enqueue_many([crew.jobs.hold.call(number=number, gate=str(crew.gate())) for number in range(5)])
+    victim = crew.start()
+    crew.ledger.wait("started", 5)
+    held_by = database.wait_registered(victim.pid)
+
+    victim.kill()
+    crew.gate().touch()
+    crew.start()
+
+    assert database.wait_finished() == {"completed": 5}
+    assert {(row.attempt, row.crash_count) for row in database.jobs()} == {(2, 1)}
+    attempts = database.query(f"SELECT worker_id, outcome FROM {database.table('job_attempt')}")
+    assert attempts == [(held_by, "crashed")] * 5
+
+
+@EXPENSIVE
+@pytest.mark.parametrize("handler", ["block_loop", "note", "note_sync"])
+def test_long_handler_keeps_its_lease(crew: Crew, database: Database, handler: str) -> None:
+    """A handler runs for longer than lease and dead_after, even without ever yielding to the event loop."""
+    busy = crew.start(STEADY)
+    database.wait_registered(busy.pid)
+    with crew.jobs.app.client() as client:
+        match handler:
+            case "block_loop":
+                client.enqueue(crew.jobs.block_loop.call(number=1, seconds=9.0))
+            case "note":
+                client.enqueue(crew.jobs.note.call(number=1, pause=9.0))
+            case _:
+                client.enqueue(crew.jobs.note_sync.call(number=1, pause=9.0))
+    crew.ledger.wait("started")
+    crew.start(STEADY)
+    make_reaper_prove_itself(crew, number=2)
+
+    assert database.wait_finished() == {"completed": 2}
+
+    assert [entry.pid for entry in crew.ledger.read("started") if entry.number == 1] == [busy.pid]
+    assert crashes(database) == 1  # the one of the proof
+
+
+def test_outage_of_postgres_condemns_nobody(own_server: PostgresServer, tmp_path: Path) -> None:
+    """PostgreSQL is away for longer than dead_after; every heartbeat is stale when it returns, and nobody is reaped.
+
+    Three times, because what comes first after an outage is a matter of luck: a heartbeat, or a reaper.
+    """
+    database = Database(own_server.create_database("outage"))
+    config = replace(STEADY, dead_after=timedelta(seconds=5), concurrency=4)
+    with crew_on(database.url, tmp_path) as crew:
+        with crew.jobs.app.client() as client:
+            client.enqueue_many([crew.jobs.hold_sync.call(number=number, gate=str(crew.gate())) for number in range(8)])
+        workers = [crew.start(config) for _ in range(2)]
+        crew.ledger.wait("started", 8)
+        make_reaper_prove_itself(crew, number=8)
+        reaped = crashes(database)
+        for _ in range(3):
+            own_server.shut_down()
+            wait_for(lambda: _told(crew, workers), "the workers noticed that nobody hears them")
+            own_server.start()
+            wait_for(lambda: _is_heard(database, workers), "all workers are heard again")
+            # Reapers wake up: a newly dead worker's job comes back, while those of the living stay.
+            make_reaper_prove_itself(crew, number=100 + reaped)
+            reaped += 1
+            assert crashes(database) == reaped
+            crew.ledger.path.write_text("".join(f"{line}\n" for line in _without_told(crew)))
+        crew.gate().touch()
+
+        statuses = database.wait_finished()
+
+        assert set(statuses) == {"completed"}
+        assert {row.crash_count for row in database.jobs() if row.seq <= 8} == {0}
+        assert {entry.generation for entry in crew.ledger.read("started") if entry.number < 8} == {1}
+
+
+def _told(crew: Crew, workers: list[WorkerProcess]) -> bool:
+    return {entry.pid for entry in crew.ledger.read("told: lease_lost")} == {worker.pid for worker in workers}
+
+
+def _without_told(crew: Crew) -> list[str]:
+    return [line for line in crew.ledger.path.read_text().splitlines() if "told" not in line]
+
+
+def _is_heard(database: Database, workers: list[WorkerProcess]) -> bool:
+    seen = database.query("SELECT id FROM holdfast.worker WHERE last_seen_at > now() - interval '1 second'")
+    return all(any(f"-{worker.pid}-" in worker_id for (worker_id,) in seen) for worker in workers)
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_long_write_lock_on_sqlite_condemns_nobody(crew: Crew, database: Database) -> None:
+    """A user's transaction holds the write lock for longer than dead_after, so that nobody could heartbeat."""
+    config = replace(STEADY, dead_after=timedelta(seconds=3), concurrency=4)
+    with crew.jobs.app.client() as client:
+        client.enqueue_many([crew.jobs.hold_sync.call(number=number, gate=str(crew.gate())) for number in range(8)])
+    workers = [crew.start(config) for _ in range(2)]
+    crew.ledger.wait("started", 8)
+    make_reaper_prove_itself(crew, number=8)
+    reaped = crashes(database)
+    with database.write_lock():
+        wait_for(lambda: _told(crew, workers), "the workers noticed that nobody hears them")
+        time.sleep(3)  # the outage itself
+
+    make_reaper_prove_itself(crew, number=9)
+
+    assert crashes(database) == reaped + 1
+    crew.gate().touch()
+    assert set(database.wait_finished()) == {"completed"}
+    assert {entry.generation for entry in crew.ledger.read("started") if entry.number < 8} == {1}
+
+
+@EXPENSIVE
+def test_suspended_machine_condemns_nobody(crew: Crew, database: Database) -> None:
+    """All workers sleep for longer than dead_after and wake together, as on a laptop: each keeps its jobs."""
+    with crew.jobs.app.client() as client:
+        client.enqueue_many([crew.jobs.hold_sync.call(number=number, gate=str(crew.gate())) for number in range(8)])
+    workers = [crew.start(replace(BRISK, concurrency=4)) for _ in range(2)]
+    crew.ledger.wait("started", 8)
+    make_reaper_prove_itself(crew, number=8)
+    reaped = crashes(database)
+    for worker in workers:
+        worker.freeze()
+    time.sleep(2.5)  # the sleep itself
+    for worker in workers:
+        worker.thaw()
+
+    make_reaper_prove_itself(crew, number=9)
+
+    assert crashes(database) == reaped + 1
+    crew.gate().touch()
+    assert set(database.wait_finished()) == {"completed"}
