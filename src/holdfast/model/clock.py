@@ -53,7 +53,10 @@ def checked_instant(option: str, value: object) -> datetime:
         raise InvalidOption(option, value, "must be a datetime with a time zone")
     if value.utcoffset() is None:
         raise InvalidOption(option, value, "has no time zone; use datetime.now(UTC) or .replace(tzinfo=ZoneInfo(…))")
-    return value.astimezone(UTC)
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise InvalidOption(option, value, "is outside the years 1 to 9999 in UTC") from None
 
 
 def iso(moment: datetime) -> str:

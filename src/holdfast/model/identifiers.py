@@ -16,6 +16,11 @@ def checked_schema(value: object) -> str:
     return _checked("schema", value)
 
 
+def checked_channel(value: object) -> str:
+    """What stands before the names of notification channels."""
+    return _checked("channel", value)
+
+
 def checked_prefix(value: object) -> str:
     """A table prefix; may be empty."""
     return "" if value == "" else _checked("prefix", value)

@@ -44,6 +44,7 @@ class CallSignature:
         if self.wants_context:
             parameters = parameters[1:]
         self.names = tuple(parameter.name for parameter in parameters)
+        self._has_defaults = any(parameter.default is not parameter.empty for parameter in parameters)
         fields: list[Any] = []
         for parameter in parameters:
             if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
@@ -72,8 +73,10 @@ class CallSignature:
 
     def decode(self, data: bytes | str) -> dict[str, Any]:
         """The keyword arguments of the handler."""
-        values = self._codec.decode(data)
-        return {name: value for name in self.names if (value := getattr(values, name)) is not msgspec.UNSET}
+        arguments = msgspec.structs.asdict(self._codec.decode(data))
+        if self._has_defaults:
+            return {name: value for name, value in arguments.items() if value is not msgspec.UNSET}
+        return arguments
 
     def _named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
         if len(args) > len(self.names):
@@ -87,5 +90,5 @@ class CallSignature:
 def _hints(owner: str, function: Callable[..., object]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function, include_extras=True)
-    except (NameError, TypeError) as error:
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
         raise InvalidJobType(f"{owner}: a type hint cannot be resolved: {error}") from None

@@ -6,6 +6,7 @@ What is stored was decoded with the receiver's own type before it was sent, so a
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Any, Final, Generic, TypeVar
 
@@ -16,6 +17,11 @@ from holdfast.errors import InvalidJobType, InvalidPayload, PayloadTooLarge
 T = TypeVar("T")
 
 DEFAULT_LIMIT: Final = 1024 * 1024
+
+#: half of what Python and SQLite can read, so that what is accepted here can be read on any stack
+_DEEPEST: Final = 500
+_STRING = re.compile(rb'"(?:[^"\\\\]|\\\\.)*"')
+_BRACKET = re.compile(rb"[\[\]{}]")
 
 
 class PayloadCodec(Generic[T]):
@@ -42,6 +48,8 @@ class PayloadCodec(Generic[T]):
             raise InvalidPayload(self.owner, f"{error}; use JSON types, dataclasses or pydantic models") from None
         if len(data) > self.limit:
             raise PayloadTooLarge(self.owner, len(data), self.limit)
+        if data.count(b"[") + data.count(b"{") > _DEEPEST:
+            _refuse_deep(self.owner, data)
         # msgspec writes NaN and infinity as null, and PostgreSQL cannot keep U+0000: search only where one may hide.
         if b"null" in data or b"\\u0000" in data:
             _refuse_unstorable(self.owner, value)
@@ -54,6 +62,8 @@ class PayloadCodec(Generic[T]):
             return self._decoder.decode(data)
         except (msgspec.ValidationError, msgspec.DecodeError) as error:
             raise InvalidPayload(self.owner, str(error)) from None
+        except RecursionError:
+            raise InvalidPayload(self.owner, "the value is nested too deeply") from None
 
     def _accepts_null(self) -> bool:
         try:
@@ -121,6 +131,14 @@ def _children(node: object) -> Iterator[msgspec.inspect.Type]:
                 yield item.type
             elif isinstance(item, msgspec.inspect.Type):
                 yield item
+
+
+def _refuse_deep(owner: str, data: bytes) -> None:
+    depth = 0
+    for bracket in _BRACKET.findall(_STRING.sub(b"", data)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > _DEEPEST:
+            raise InvalidPayload(owner, f"the value is nested too deeply: more than {_DEEPEST} levels")
 
 
 def _refuse_unstorable(owner: str, value: object) -> None:

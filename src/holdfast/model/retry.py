@@ -35,9 +35,9 @@ class Retry:
         checked_max_attempts(self.max_attempts)
         checked_duration("initial", self.initial)
         checked_duration("maximum", self.maximum)
-        if not math.isfinite(self.factor) or self.factor < 1:
+        if not _is_number(self.factor) or not math.isfinite(self.factor) or self.factor < 1:
             raise InvalidOption("factor", self.factor, "must be a finite number of at least 1")
-        if not 0 <= self.jitter <= 1:
+        if not _is_number(self.jitter) or not 0 <= self.jitter <= 1:
             raise InvalidOption("jitter", self.jitter, "must be between 0 and 1")
         for option in ("on", "never"):
             for kind in _as_tuple(getattr(self, option)):
@@ -56,7 +56,7 @@ class Retry:
         try:
             grown = base * self.factor ** (max(attempt, 1) - 1)
         except OverflowError:
-            grown = cap
+            grown = cap if base else 0.0
         spread = 1 + self.jitter * ((random.random() if draw is None else draw) * 2 - 1)  # noqa: S311 - no secret
         return min(timedelta(seconds=min(grown, cap) * spread), LONGEST)
 
@@ -65,6 +65,10 @@ def checked_max_attempts(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST_ATTEMPTS:
         raise InvalidOption("max_attempts", value, f"must be a whole number from 1 to {_MOST_ATTEMPTS:,}")
     return value
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _as_tuple(kinds: object) -> tuple[object, ...]:

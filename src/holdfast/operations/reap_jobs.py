@@ -6,6 +6,7 @@ and written by a fenced statement that checks the reason again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -64,14 +65,20 @@ class _StoredRetry(msgspec.Struct):
     jitter: float = 0.1
 
 
-def reap_jobs(worker_id: str, dead_after: timedelta) -> Operation[ReapCounts]:
-    """One batch; `worker_id` is the reaper's own, whose jobs are left alone."""
+def reap_jobs(
+    worker_id: str, dead_after: timedelta, is_steady: Callable[[], bool] = lambda: True
+) -> Operation[ReapCounts]:
+    """One batch; `worker_id` is the reaper's own, whose jobs are left alone.
+
+    `is_steady` is asked when the database has answered: the question may have waited out an outage, after which
+    everybody's heartbeat is old, or the process may have slept through everybody's.
+    """
     rows = yield Statement(
         "find_reapable",
         {"worker": worker_id, "dead_after_ms": milliseconds(dead_after)},
         literals={"limit": _BATCH},
     )
-    if not rows:
+    if not rows or not is_steady():
         return ReapCounts()
     verdicts = [verdict(Reapable(*row)) for row in rows]
     reaped = yield Statement("reap_jobs", {"dead_after_ms": milliseconds(dead_after), "jobs": document(verdicts)})

@@ -25,6 +25,10 @@ class Buffer:
         self._batch = batch
         self.ready: deque[ClaimedJob] = deque()
         self.reserve: list[ClaimedJob] = []
+        #: how many jobs can be started soon, beyond those that have a free slot now
+        self.appetite = 0
+        #: when so few are ready, it is time to fetch
+        self.low_water = 0
         self._rate = 0.0
         self._counted = 0
         self._measured_at = time.monotonic()
@@ -50,16 +54,8 @@ class Buffer:
             # Grow at once, shrink slowly: a single slow look must not empty the pipeline.
             self._rate = latest if latest > self._rate else self._rate * 0.8 + latest * 0.2
             self._counted, self._measured_at = finished, now
-
-    @property
-    def appetite(self) -> int:
-        """How many jobs can be started soon, beyond those that have a free slot now."""
-        return min(int(self._rate * _HORIZON_SECONDS), self._batch)
-
-    @property
-    def low_water(self) -> int:
-        """When so few are ready, it is time to fetch."""
-        return self.appetite // 2
+            self.appetite = min(int(self._rate * _HORIZON_SECONDS), self._batch)
+            self.low_water = self.appetite // 2
 
     def promote(self, next_reserve: list[ClaimedJob]) -> None:
         """The claim that carried `reserved_at` has committed: the old reserve may start."""

@@ -151,10 +151,18 @@ class Fetcher:
         await self._waker.wait(max(0.0, min(until) - now))
 
     async def _suspect_turn(self) -> None:
-        """Run one suspect with nothing else in the process, so that a crash points at the culprit."""
+        """Run one suspect with nothing else in the process, so that a crash points at the culprit.
+
+        Long jobs are not waited for without end: they may share a process with a suspect, but no two suspects do, so an
+        innocent is in a crash at most once.
+        """
+        if self._slots.has_suspect:
+            self._suspect_turn_from = time.monotonic() + _SUSPECT_PATIENCE
+            return
         began = time.monotonic()
         self._slots.give_back(self._buffer.clear())
         await self._slots.wait_empty(_SUSPECT_PATIENCE)
+        await self._slots.wait_written(_SUSPECT_PATIENCE)
         for suspect in await self._store.run(lambda: claim_suspect(self._worker_id, self._queues, self._config.lease)):
             self._slots.start_alone(suspect)
             await self._slots.wait_empty(_SUSPECT_PATIENCE)

@@ -50,26 +50,34 @@ class LeaseKeeper:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="holdfast-leases", daemon=True)
         self.is_draining = False
-        self.last_heard = time.monotonic()
-        #: when the database was last reached after not being reached; the reaper waits from here
-        self.recovered_at = time.monotonic()
+        self._last_heard = _Moment()
+        #: when the database was last reached after not being reached
+        self._recovered = _Moment()
         self._is_silent = False
 
     def start(self) -> None:
         """The caller has just registered the worker: that was the first heartbeat."""
-        self.last_heard = self.recovered_at = time.monotonic()
+        self._last_heard = self._recovered = _Moment()
         self._thread.start()
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether we have been heard without a gap for `dead_after`: then whoever was not is silent by himself."""
+        dead_after = self._config.dead_after.total_seconds()
+        return self._last_heard.age <= dead_after / 2 and self._recovered.age >= dead_after
 
     def close(self) -> None:
         self._stop.set()
         self._thread.join(timeout=5)
 
     def _serve(self) -> None:
-        next_beat = self.last_heard + self._config.heartbeat.total_seconds()
-        next_renewal = self.last_heard + self._config.renew.total_seconds()
+        next_beat = time.monotonic() + self._config.heartbeat.total_seconds()
+        next_renewal = time.monotonic() + self._config.renew.total_seconds()
         tick = min(_TICK_SECONDS, self._config.heartbeat.total_seconds() / 4)
         while not self._stop.wait(tick):
             now = time.monotonic()
+            if self._was_away:
+                next_beat = next_renewal = now
             if now >= next_beat:
                 next_beat = now + (self._config.heartbeat.total_seconds() if self._beat() else tick)
             if now >= next_renewal:
@@ -77,16 +85,15 @@ class LeaseKeeper:
             self._judge()
 
     def _beat(self) -> bool:
-        began = time.monotonic()
+        was_away = self._is_silent or self._was_away
         try:
             self._store.run(lambda: heartbeat(self._identity, is_draining=self.is_draining))
         except HoldfastError as error:
             _log.warning("heartbeat failed: %s", error)
             return False
-        # A long gap means that we were away (suspended, stopped, cut off), even if no heartbeat failed.
-        if self._is_silent or began - self.last_heard > self._config.dead_after.total_seconds() / 2:
-            self.recovered_at = time.monotonic()
-        self.last_heard = time.monotonic()
+        if was_away:
+            self._recovered = _Moment()
+        self._last_heard = _Moment()
         if self._is_silent:
             self._is_silent = False
             self._heard()
@@ -110,9 +117,28 @@ class LeaseKeeper:
         patience = max(
             self._config.dead_after.total_seconds() - _MARGIN_SECONDS, self._config.dead_after.total_seconds() / 2
         )
-        if not self._is_silent and time.monotonic() - self.last_heard > patience:
+        if not self._is_silent and self._last_heard.age > patience:
             self._is_silent = True
             self._silent()
+
+    @property
+    def _was_away(self) -> bool:
+        """A long gap means that we were suspended, stopped or cut off, even if no heartbeat failed."""
+        return self._last_heard.age > self._config.dead_after.total_seconds() / 2
+
+
+class _Moment:
+    """By two clocks: the monotonic one stands still while the machine sleeps, the other may be set back."""
+
+    __slots__ = ("_monotonic", "_wall")
+
+    def __init__(self) -> None:
+        self._monotonic = time.monotonic()
+        self._wall = time.time()
+
+    @property
+    def age(self) -> float:
+        return max(time.monotonic() - self._monotonic, time.time() - self._wall)
 
 
 def _newest(held: Iterable[Lease]) -> tuple[list[Lease], set[Lease]]:

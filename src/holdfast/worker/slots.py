@@ -99,6 +99,17 @@ class Slots:
                     await self._emptied.wait()
         self._is_exclusive = False
 
+    @property
+    def has_suspect(self) -> bool:
+        """Whether a job runs here that may have killed a worker before."""
+        return any(attempt.job.crash_count for attempt in self._attempts.values())
+
+    async def wait_written(self, patience: float) -> None:
+        """Until every outcome is in the database, or for `patience` seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await self._outcomes.drained()
+
     def leases(self) -> list[Lease]:
         """Everything held: running, waiting and not yet written. Called from the lease keeper's thread too."""
         waiting = [Lease(job.id, job.lease_generation) for job in self._buffer]
@@ -109,7 +120,8 @@ class Slots:
     def lose(self, leases: set[Lease]) -> None:
         """Somebody else has these jobs now."""
         for lease in leases:
-            if (attempt := self._attempts.get(lease)) is not None:
+            attempt = self._attempts.get(lease)
+            if attempt is not None and attempt.cancelled is not Cancellation.LEASE_LOST:
                 _log.warning("job %s: lease lost", lease.id)
                 self._abort(attempt, Cancellation.LEASE_LOST)
         self._buffer.drop(leases)

@@ -172,7 +172,12 @@ class Worker:
             heard=lambda: tell(slots.be_heard),
         )
         reaper = Reaper(
-            self._store, self.id, self.config.dead_after, self.config.heartbeat, lambda: keeper.recovered_at
+            self._store,
+            self.id,
+            self.config.dead_after,
+            self.config.heartbeat / 2,
+            is_steady=lambda: keeper.is_steady,
+            returned=waker.poke,
         )
         keeper.start()
         flushing = asyncio.create_task(self._outcomes.run(), name="holdfast-outcomes")

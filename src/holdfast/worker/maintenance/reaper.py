@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
@@ -12,9 +11,10 @@ from holdfast.stores import AsyncStore
 
 
 class Reaper:
-    """Reaps nothing for `dead_after` since the database was last out of reach.
+    """Reaps nothing until this worker has been heard without a gap for `dead_after`.
 
     After an outage everybody's heartbeat looks stale; whoever reaped at once would take every living worker's jobs.
+    `returned` is called when jobs have come back.
     """
 
     name = "reaper"
@@ -26,22 +26,27 @@ class Reaper:
         worker_id: str,
         dead_after: timedelta,
         interval: timedelta,
-        recovered_at: Callable[[], float],
+        *,
+        is_steady: Callable[[], bool],
+        returned: Callable[[], None],
     ) -> None:
         self.interval = interval
         self._store = store
         self._worker_id = worker_id
         self._dead_after = dead_after
-        self._recovered_at = recovered_at
+        self._is_steady = is_steady
+        self._returned = returned
 
     async def run_once(self) -> Mapping[str, int]:
         counts = {"returned": 0, "dead_letters": 0, "dead_workers": 0}
-        if time.monotonic() - self._recovered_at() < self._dead_after.total_seconds():
-            return counts
-        counts["dead_workers"] = len(await self._store.run(lambda: forget_workers(self._dead_after)))
-        while True:
-            reaped = await self._store.run(lambda: reap_jobs(self._worker_id, self._dead_after))
+        while self._is_steady():
+            reaped = await self._store.run(lambda: reap_jobs(self._worker_id, self._dead_after, self._is_steady))
             counts["returned"] += reaped.returned
             counts["dead_letters"] += reaped.dead_letters
             if reaped.returned + reaped.dead_letters == 0:
-                return counts
+                break
+        if counts["returned"]:
+            self._returned()
+        if self._is_steady():
+            counts["dead_workers"] = len(await self._store.run(lambda: forget_workers(self._dead_after)))
+        return counts
