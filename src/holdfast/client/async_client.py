@@ -41,6 +41,9 @@ class AsyncClient:
         self._new_ids = new_ids
 
     async def __aenter__(self) -> Self:
+        # Now rather than inside the caller's first transaction, which may hold the lock that a migration needs.
+        if self._store.migrates_itself:
+            await self._store.ensure_ready()
         return self
 
     async def __aexit__(

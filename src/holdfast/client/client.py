@@ -44,6 +44,9 @@ class Client:
         self._new_ids = new_ids
 
     def __enter__(self) -> Self:
+        # Now rather than inside the caller's first transaction, which may hold the lock that a migration needs.
+        if self._store.migrates_itself:
+            self._store.ensure_ready()
         return self
 
     def __exit__(

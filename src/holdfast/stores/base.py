@@ -15,6 +15,11 @@ T = TypeVar("T")
 class SyncStore(Protocol):
     """For threads."""
 
+    @property
+    def migrates_itself(self) -> bool:
+        """Whether `ensure_ready` migrates instead of raising NotMigrated."""
+        ...
+
     def run(self, verb: Verb[T], *, read_only: bool = False) -> T:
         """Run in a transaction of our own."""
         ...
@@ -36,6 +41,11 @@ class SyncStore(Protocol):
 
 class AsyncStore(Protocol):
     """For one event loop."""
+
+    @property
+    def migrates_itself(self) -> bool:
+        """Whether `ensure_ready` migrates instead of raising NotMigrated."""
+        ...
 
     async def run(self, verb: Verb[T], *, read_only: bool = False) -> T:
         """Run in a transaction of our own."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from holdfast.errors import InvalidOption, MissingExtra
 from holdfast.model.clock import Clock
-from holdfast.model.identifiers import checked_prefix, checked_schema
+from holdfast.model.identifiers import checked_channel, checked_prefix, checked_schema
 from holdfast.stores.base import Store
 
 
@@ -39,7 +39,9 @@ class StoreConfig:
         checked_schema(self.schema)
         if self.prefix is not None:
             checked_prefix(self.prefix)
-        checked_schema(self.channel)
+        checked_channel(self.channel)
+        if type(self.pool_size) is not int or self.pool_size < 1:
+            raise InvalidOption("pool_size", self.pool_size, "must be a whole number of at least 1")
         for option, allowed in (
             ("id_type", ("uuid", "text")),
             ("synchronous", ("full", "normal")),

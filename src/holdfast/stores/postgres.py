@@ -31,6 +31,10 @@ _BACKEND_PID = b"SELECT pg_backend_pid()"
 
 _CLOSED = "this client is closed; open a new one with app.client()"
 
+#: how long a verb waits for a connection, and the pool tries for one: in the pool's own five minutes the pauses between
+#: tries double until one is as long as the outage was
+_PATIENCE_SECONDS = 10.0
+
 #: a peer that vanished without a word is noticed within seconds, not hours
 _KEEPALIVE = {
     "keepalives": 1,
@@ -135,6 +139,10 @@ class PostgresSyncStore:
         self._opening = threading.Lock()
         self._is_ready = False
 
+    @property
+    def migrates_itself(self) -> bool:
+        return self._store.config.auto_migrate
+
     def run(self, verb: Verb[T], *, read_only: bool = False) -> T:  # noqa: ARG002 - SQLite's reader connections need it
         try:
             with self._connection() as connection, translated():
@@ -192,7 +200,8 @@ class PostgresSyncStore:
                     kwargs=self._store.connection_options,
                     configure=_adapt,
                     open=True,
-                    timeout=10,
+                    timeout=_PATIENCE_SECONDS,
+                    reconnect_timeout=_PATIENCE_SECONDS,
                     name="holdfast",
                 )
             pool = self._pool
@@ -212,6 +221,10 @@ class PostgresAsyncStore:
         self._store = store
         self._pool: AsyncConnectionPool[Any] | None = None
         self._is_ready = False
+
+    @property
+    def migrates_itself(self) -> bool:
+        return self._store.config.auto_migrate
 
     async def run(self, verb: Verb[T], *, read_only: bool = False) -> T:  # noqa: ARG002 - as in the sync store
         try:
@@ -272,7 +285,8 @@ class PostgresAsyncStore:
                 kwargs=self._store.connection_options,
                 configure=_adapt_async,
                 open=False,
-                timeout=10,
+                timeout=_PATIENCE_SECONDS,
+                reconnect_timeout=_PATIENCE_SECONDS,
                 name="holdfast",
             )
             await self._pool.open()

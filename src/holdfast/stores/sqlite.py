@@ -104,6 +104,8 @@ class _Reader:
 class _Shared:
     """What the two faces have in common."""
 
+    migrates_itself = True
+
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
         self._reader = _Reader(store)
