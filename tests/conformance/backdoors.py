@@ -58,4 +58,4 @@ class PostgresBackdoor:
 
 
 def _in_psycopgs_style(text: str) -> SQL:
-    return SQL(re.sub(r":(\w+)", r"%(\1)s", text.replace("%", "%%")))  # type: ignore[arg-type]  # texts of the cases
+    return SQL(re.sub(r":(\w+)", r"%(\1)s", text.replace("%", "%%")))

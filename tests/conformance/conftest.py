@@ -58,9 +58,7 @@ def postgres_database(shared_database: tuple[str, PostgresBackdoor]) -> tuple[st
 
 
 @pytest.fixture
-def empty_postgres_database(
-    postgres_server: PostgresAddress, worker_id: str
-) -> Iterator[tuple[str, PostgresBackdoor]]:
+def empty_postgres_database(postgres_server: PostgresAddress, worker_id: str) -> Iterator[tuple[str, PostgresBackdoor]]:
     """A database without our tables."""
     name = f"empty_{worker_id}_{next(_numbers)}"
     url = postgres_server.create_database(name)

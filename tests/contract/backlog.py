@@ -16,6 +16,8 @@ LIVING, GONE = "living", "gone"
 RUNNING = 700
 EACH = 100_000
 SUSPECTS = 300
+#: workers that are alive and hold nothing
+IDLE = 200
 
 FIRST_FINISHED = 2 * RUNNING + 1
 #: from here on no job has the number
@@ -40,24 +42,25 @@ class Fill:
     def uuid(self) -> str:
         raise NotImplementedError
 
-    def moment(self, hours: str) -> str:
-        """So many hours from now, and a millisecond for each number."""
+    def moment(self, when: str) -> str:
+        """`long ago`, `past` or `future`, and a bit later for each number."""
         raise NotImplementedError
 
     @property
     def people(self) -> list[str]:
-        """The job type, and a worker whose heartbeat from the future keeps it alive for as long as the tests take."""
-        now, tomorrow = self.moment("+0"), self.moment("+24")
+        """The job type, and workers whose heartbeats from the future keep them alive for as long as the tests take."""
+        past, future = self.moment("past"), self.moment("future")
         return [
             f"""INSERT INTO {self.job}_type (name, queue, retry, registered_at)
-                SELECT 'report', 'default', '{{}}', {now} FROM {self.number(0, 0)}""",
+                SELECT 'report', 'default', '{{}}', {past} FROM {self.number(0, 0)}""",
             f"""INSERT INTO {self._table("worker")} (id, started_at, last_seen_at, version, queues)
-                SELECT '{LIVING}', {now}, {tomorrow}, '0.1.0', '[]' FROM {self.number(0, 0)}""",
+                SELECT CASE n WHEN 0 THEN '{LIVING}' ELSE 'idle ' || n END, {past}, {future}, '0.1.0', '[]'
+                FROM {self.number(0, IDLE)}""",
         ]
 
     @property
     def finished(self) -> str:
-        then = self.moment("-3")
+        then = self.moment("long ago")
         return self._insert(
             FIRST_FINISHED,
             self.first_open - 1,
@@ -73,7 +76,7 @@ class Fill:
 
     @property
     def unfinished(self) -> list[str]:
-        then, past, future = self.moment("-3"), self.moment("-1"), self.moment("+24")
+        then, past, future = map(self.moment, ("long ago", "past", "future"))
         running = {
             **dict.fromkeys(("created_at", "scheduled_at", "ready_at", "last_attempt_at"), then),
             "status": "'running'",
@@ -121,7 +124,8 @@ class PostgresFill(Fill):
     def uuid(self) -> str:
         return "lpad(to_hex(n), 32, '0')::uuid"
 
-    def moment(self, hours: str) -> str:
+    def moment(self, when: str) -> str:
+        hours = {"long ago": "-3", "past": "-1", "future": "+24"}[when]
         return f"now() + interval '{hours} hours' + n * interval '1 millisecond'"
 
 
@@ -133,15 +137,11 @@ class SqliteFill(Fill):
         )
 
     def uuid(self) -> str:
-        hexadecimal = "printf('%032x', n)"
-        pieces = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
-        return " || '-' || ".join(f"substr({hexadecimal}, {start}, {length})" for start, length in pieces)
+        return "printf('00000000-0000-0000-0000-%012x', n)"
 
-    def moment(self, hours: str) -> str:
-        return (
-            "strftime('%Y-%m-%dT%H:%M:%f', 'now', "
-            f"'{hours} hours', printf('+%.3f seconds', n / 1000.0)) || '000Z'"
-        )
+    def moment(self, when: str) -> str:
+        year = {"long ago": 2000, "past": 2001, "future": 2999}[when]
+        return f"printf('{year}-01-01T00:00:00.%06dZ', n)"
 
 
 def _one_of(values: list[str], number: str) -> str:

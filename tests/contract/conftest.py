@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from holdfast.stores.open import StoreConfig, open_store
 
+from holdfast.stores.open import StoreConfig, open_store
 from tests.contract.backlog import EACH, PostgresFill, SqliteFill
 from tools.postgres_server import PostgresAddress
 
@@ -60,7 +60,7 @@ def statistics() -> str:
 def private_backlog(
     postgres_server: PostgresAddress, run_directory: Path, worker_id: str, statistics: str
 ) -> Iterator[str]:
-    """A copy of the backlog for one test, because even what is rolled back leaves dead rows for the next to walk over."""
+    """A copy of the backlog for one test: even what is rolled back leaves dead rows for the next to walk over."""
     _build_once(run_directory / f"backlog-{postgres_server.port}", lambda: _build_postgres(postgres_server))
     name = f"backlog_{worker_id}"
     yield postgres_server.create_database(name, template=f"backlog_{statistics}")
@@ -68,15 +68,11 @@ def private_backlog(
 
 
 @pytest.fixture(scope="session")
-def sqlite_backlogs(run_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """This process's own copies of a small and a large file."""
+def sqlite_backlogs(run_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """This process's own copies of a small file and of a large one, never analyzed and analyzed."""
     own = tmp_path_factory.mktemp("sqlite")
-    files = []
-    for name, each in (("small", 250), ("large", EACH)):
-        built = run_directory / f"{name}.db"
-        _build_once(run_directory / f"backlog-{name}", lambda built=built, each=each: _build_sqlite(built, each))
-        files.append(Path(shutil.copy(built, own / f"{name}.db")))
-    return files[0], files[1]
+    _build_once(run_directory / "backlog-sqlite", lambda: _build_sqlite(run_directory))
+    return {name: Path(shutil.copy(run_directory / f"{name}.db", own)) for name in ("small", "never", "analyzed")}
 
 
 def _build_once(mark: Path, build: Callable[[], None]) -> None:
@@ -110,12 +106,19 @@ def _build_postgres(server: PostgresAddress) -> None:
     execute("backlog_analyzed", "ANALYZE")
 
 
-def _build_sqlite(path: Path, each: int) -> None:
-    path.unlink(missing_ok=True)
-    migrated(f"sqlite:///{path}", journal="delete")
-    fill = SqliteFill("holdfast_job", each)
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("BEGIN")
-        for statement in (*fill.people, fill.finished, *fill.unfinished):
-            connection.execute(statement)
-        connection.execute("COMMIT")
+def _build_sqlite(directory: Path) -> None:
+    for name, each in (("small", 250), ("never", EACH)):
+        path = directory / f"{name}.db"
+        path.unlink(missing_ok=True)
+        migrated(f"sqlite:///{path}", journal="delete")
+        fill = SqliteFill("holdfast_job", each)
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            for pragma in ("journal_mode = off", "synchronous = off", "cache_size = -300000"):
+                connection.execute(f"PRAGMA {pragma}")
+            connection.execute("BEGIN")
+            for statement in (*fill.people, fill.finished, *fill.unfinished):
+                connection.execute(statement)
+            connection.execute("COMMIT")
+    analyzed = Path(shutil.copy(directory / "never.db", directory / "analyzed.db"))
+    with contextlib.closing(sqlite3.connect(analyzed)) as connection:
+        connection.execute("ANALYZE")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from holdfast.operations.statement import Statement
-from holdfast.sql import SqlLibrary, Style
 from psycopg import sql
 
+from holdfast.operations.statement import Statement
+from holdfast.sql import SqlLibrary, Style
 from tests.contract.headers import parameters
 
 _EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "
@@ -22,12 +22,12 @@ Plan = Mapping[str, Any]
 Connection = psycopg.Connection[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Cost:
     """`rows_read` counts rows of the job table, found or thrown away; `widest` is the busiest node of any kind.
 
-    A visit that finds nothing counts as one row, because PostgreSQL before 18 rounds the rows per loop. `buffers` counts
-    a part that the main query reads from twice.
+    A visit that finds nothing counts as one row, because PostgreSQL before 18 rounds the rows per loop. `buffers`
+    counts a writing part twice if the main query reads from it.
     """
 
     rows_read: int
@@ -36,7 +36,12 @@ class Cost:
     scans_whole_table: bool
     plan: Plan
 
-    def __str__(self) -> str:
+    def touched_by_scans_of(self, relation: str) -> int:
+        """Buffers that finding rows of `relation` took."""
+        scans = (node for node in _nodes(self.plan) if node["Node Type"].endswith("Scan"))
+        return sum(_buffers(node) for node in scans if node.get("Relation Name") == relation)
+
+    def __repr__(self) -> str:
         what = f"{self.rows_read} rows of job read, widest node {self.widest} rows, {self.buffers} buffers"
         return f"{what}\n{_drawn(self.plan)}"
 
@@ -82,7 +87,7 @@ def _cost(row: Sequence[Any] | None) -> Cost:
         rows_read=sum(max(node["Actual Loops"], _rows(node)) for node in scans),
         widest=max(map(_rows, nodes)),
         # What the main query does not read from runs after it and is not in its sum.
-        buffers=sum(node["Shared Hit Blocks"] + node["Shared Read Blocks"] for node in (plan, *writes)),
+        buffers=sum(map(_buffers, (plan, *writes))),
         scans_whole_table=any(node["Node Type"] == "Seq Scan" for node in scans),
         plan=plan,
     )
@@ -94,15 +99,18 @@ def _nodes(plan: Plan) -> Iterator[Plan]:
         yield from _nodes(child)
 
 
+def _buffers(node: Plan) -> int:
+    return int(node["Shared Hit Blocks"] + node["Shared Read Blocks"])
+
+
 def _rows(node: Plan) -> int:
     removed = ("Rows Removed by Filter", "Rows Removed by Join Filter", "Rows Removed by Index Recheck")
     each = node["Actual Rows"] + sum(node.get(key, 0) for key in removed)
-    return round(each * node["Actual Loops"])
+    return int(each * node["Actual Loops"] + 0.5)
 
 
 def _drawn(plan: Plan, depth: int = 0) -> str:
     names = (plan.get(key) for key in ("Subplan Name", "Node Type", "Relation Name", "Index Name"))
-    buffers = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
     line = f"{'  ' * depth}{' '.join(filter(None, names))}: expected {plan['Plan Rows']}, "
-    line += f"got {plan['Actual Rows']} × {plan['Actual Loops']}, {buffers} buffers"
+    line += f"got {plan['Actual Rows']} × {plan['Actual Loops']}, {_buffers(plan)} buffers"
     return "\n".join([line, *(_drawn(child, depth + 1) for child in plan.get("Plans", ()))])

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec import Raw
+
 from holdfast.model.call import JobDocument
 from holdfast.model.job import JobError
 from holdfast.model.job_type import CallSignature, JobType
@@ -34,8 +36,6 @@ from holdfast.operations.worker_life import (
     register_worker,
     retire_worker,
 )
-from msgspec import Raw
-
 from tests.contract.backlog import FIRST_FINISHED, GONE, LIVING, PRIORITIES, QUEUES, RUNNING, UNUSED, job_id
 
 _LEASE = timedelta(seconds=60)
@@ -101,7 +101,9 @@ def _orphans(size: int) -> list[Statement]:
 
 def _reap(size: int) -> list[Statement]:
     numbers = range(RUNNING + 1, RUNNING + 1 + size)
-    rows = [Reapable(job_id(n), 1, "report", GONE, 1, 0, 5, None, is_owner_dead=True, is_unstarted=False) for n in numbers]
+    rows = [
+        Reapable(job_id(n), 1, "report", GONE, 1, 0, 5, None, is_owner_dead=True, is_unstarted=False) for n in numbers
+    ]
     find, reap = _sent(reap_jobs(_WORKER, timedelta(seconds=20)), rows)
     return [dataclasses.replace(find, literals={"limit": size}), reap]
 

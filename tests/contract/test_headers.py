@@ -7,12 +7,12 @@ from itertools import chain
 
 import psycopg
 import pytest
+
 from holdfast.model.status import TERMINAL, TRANSITIONS, Status
 from holdfast.operations.claim_jobs import ClaimedJob, FoundLane
 from holdfast.operations.reap_jobs import Reapable
 from holdfast.sql import Script, SqlLibrary, Style
 from holdfast.sql.library import verbs
-
 from tests.contract.headers import columns, parameters
 from tests.contract.samples import sample, sampled_verbs
 

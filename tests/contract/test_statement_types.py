@@ -8,11 +8,11 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.pq import ExecStatus
+
 from holdfast.operations.statement import Statement
 from holdfast.sql import SqlLibrary, Style
 from holdfast.sql.library import verbs
-from psycopg.pq import ExecStatus
-
 from tests.contract.headers import columns, parameters
 from tests.contract.samples import sample
 
@@ -42,7 +42,7 @@ def test_types_are_as_declared(connection: psycopg.Connection[Any], verb: str) -
     for part in script.parts:
         types, part_columns = described(connection, part.text)
         found = part_columns or found
-        assert dict(zip(part.parameters, types, strict=True)) == {name: sent_as(name, declared) for name in part.parameters}
+        assert types == [sent_as(name, declared) for name in part.parameters]
     assert [name for name, _ in found] == [column.name for column in columns(script)]
     for (name, type_), column in zip(found, columns(script), strict=True):
         allowed = {"json", "text"} if column.type == "json" else {column.type}
@@ -71,7 +71,7 @@ def test_lists_run_in_a_read_only_transaction(connection: psycopg.Connection[Any
 
 @pytest.mark.parametrize("verb", [verb for verb in verbs("sqlite") if not verb.endswith("_fragments")])
 def test_sqlite_accepts_every_statement(migrated_sqlite: sqlite3.Connection, verb: str) -> None:
-    """As the store runs them: the first value of a part is a parameter of those after it; read-only ones may not write."""
+    """As the store runs them: a part's first value is a parameter of those after it; read-only ones may not write."""
     statement = sample("sqlite", verb)
     script = NAMED.script(statement.name, statement.literals, statement.slots)
     migrated_sqlite.execute(f"PRAGMA query_only = {script.is_read_only}")

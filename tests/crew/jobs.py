@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
@@ -25,6 +26,7 @@ class Jobs:
     hold: JobHandle[..., Any]
     hold_sync: JobHandle[..., Any]
     hold_then_fail: JobHandle[..., Any]
+    stubborn: JobHandle[..., Any]
     block_loop: JobHandle[..., Any]
     poison: JobHandle[..., Any]
     fail: JobHandle[..., Any]
@@ -107,6 +109,16 @@ def make_jobs(url: str, ledger_path: Path, **options: Any) -> Jobs:
         return number
 
     @app.job(retry=soon)
+    async def stubborn(ctx: Context, number: int, gate: str) -> int:
+        """Like `hold`, but deaf to cancellation."""
+        write(ctx, number, "started")
+        while not Path(gate).exists():  # noqa: ASYNC240 - as above
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+        write(ctx, number, "finished")
+        return number
+
+    @app.job(retry=soon)
     async def block_loop(ctx: Context, number: int, seconds: float) -> int:
         """What no async handler should do."""
         write(ctx, number, "started")
@@ -130,4 +142,4 @@ def make_jobs(url: str, ledger_path: Path, **options: Any) -> Jobs:
         write(ctx, number, "finished")
         return number
 
-    return Jobs(app, ledger, note, note_sync, hold, hold_sync, hold_then_fail, block_loop, poison, fail)
+    return Jobs(app, ledger, note, note_sync, hold, hold_sync, hold_then_fail, stubborn, block_loop, poison, fail)

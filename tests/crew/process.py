@@ -36,7 +36,7 @@ BRISK = WorkerConfig(
 )
 
 #: for tests in which a busy machine must not look like a dead worker
-STEADY = replace(BRISK, heartbeat=timedelta(seconds=0.5), dead_after=timedelta(seconds=4), lease=timedelta(seconds=8))
+STEADY = replace(BRISK, heartbeat=timedelta(seconds=0.5), dead_after=timedelta(seconds=3), lease=timedelta(seconds=4))
 
 
 def _main(url: str, ledger: Path, log: Path, config: WorkerConfig, fault: Fault | None, options: dict[str, Any]) -> None:

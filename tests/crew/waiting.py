@@ -8,7 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-PATIENCE_SECONDS = 40.0
+PATIENCE_SECONDS = 25.0
 
 
 def wait_for(probe: Callable[[], T], what: str, *, patience: float = PATIENCE_SECONDS, pause: float = 0.01) -> T:

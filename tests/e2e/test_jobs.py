@@ -81,7 +81,7 @@ def test_filters(command: CommandLine, a_shop: Shop) -> None:
     assert ids("--tenant=acme") == ids("--queue=mail") == [a_shop.greeted]
     assert ids("--until=1h") == []
     assert len(ids("--since=1h")) == 3
-    assert ids(HOLDFAST_JOBS_LIST_TYPE_NAME="spoil") == [a_shop.spoilt]
+    assert ids(HOLDFAST_JOBS_LIST_TYPE="spoil") == [a_shop.spoilt]
 
 
 def test_show(command: CommandLine, a_shop: Shop) -> None:
@@ -118,7 +118,8 @@ def test_show(command: CommandLine, a_shop: Shop) -> None:
 def test_errors(command: CommandLine, sqlite_path: Path, arguments: list[str], exit_code: int, words: str) -> None:
     """What is wrong and what would be right, on stderr."""
     url = f"sqlite:///{sqlite_path}"
-    command.run("migrate", "up", "--url", url)
+    with App(url).client() as client:
+        client.migrate()
     ended = command.run(*arguments, "--url", url)
     assert ended.returncode == exit_code
     assert ended.stderr.startswith("error: ")

@@ -16,16 +16,19 @@ from tests.e2e.conftest import CommandLine
 
 def test_up_once_and_again(command: CommandLine, url: str) -> None:
     """The first run applies, the second finds nothing to do, and status agrees before and after."""
-    assert [state["state"] for state in _status(command, url)] == ["missing"]
-    assert command.run("migrate", "status", "--check", "--url", url).returncode == 1
+    before = command.run("migrate", "status", "--check", "--url", url)
+    assert before.returncode == 1
+    assert "missing" in before.stdout
+    assert "run `holdfast migrate up`" in before.stdout
     first = command.run("migrate", "up", "--url", url)
     assert (first.returncode, first.stderr) == (0, "")
     assert first.stdout.startswith("applied 0001 first_schema\n")
     second = command.run("migrate", "up", HOLDFAST_URL=url)
     assert second.returncode == 0
     assert second.stdout.startswith("nothing to do: ")
-    assert [state["state"] for state in _status(command, url)] == ["applied"]
-    assert command.run("migrate", "status", "--check", "--url", url).returncode == 0
+    after = command.run("migrate", "status", "--check", "--url", url)
+    assert after.returncode == 0
+    assert "applied" in after.stdout
 
 
 def test_status_creates_no_file(command: CommandLine, sqlite_path: Path) -> None:
@@ -34,11 +37,10 @@ def test_status_creates_no_file(command: CommandLine, sqlite_path: Path) -> None
     assert not sqlite_path.exists()
 
 
-def test_status_formats(command: CommandLine, url: str) -> None:
-    """A table for people, one document, one line per migration."""
-    table = command.run("migrate", "status", "--url", url)
-    assert "first_schema" in table.stdout
-    assert "run `holdfast migrate up`" in table.stdout
+def test_status_formats(command: CommandLine, sqlite_path: Path) -> None:
+    """One document, or one line per migration."""
+    url = f"sqlite:///{sqlite_path}"
+    assert [state["state"] for state in _status(command, url)] == ["missing"]
     lines = command.run("migrate", "status", "--url", url, "--format=jsonl").stdout.splitlines()
     assert [json.loads(line)["version"] for line in lines] == [1]
 
@@ -47,9 +49,7 @@ def test_sql_is_what_up_would_run(command: CommandLine, url: str) -> None:
     """Run by hand, the printed SQL leaves a database that needs no migration; then there is nothing to print."""
     printed = command.run("migrate", "sql", "--url", url)
     assert printed.returncode == 0
-    assert command.run("migrate", "sql", "--from=0", "--url", url).stdout == printed.stdout
     _execute(url, printed.stdout)
-    assert [state["state"] for state in _status(command, url)] == ["applied"]
     assert command.run("migrate", "up", "--url", url).stdout.startswith("nothing to do: ")
     nothing = command.run("migrate", "sql", "--url", url)
     assert (nothing.stdout, nothing.returncode) == ("", 0)

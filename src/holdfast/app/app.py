@@ -111,6 +111,8 @@ class App:
 
     def job(
         self,
+        without_parentheses: None = None,
+        /,
         *,
         name: str | None = None,
         queue: str = "default",
@@ -124,7 +126,7 @@ class App:
         - `queue` ("default"), `priority` (0; smaller runs first), `retry` (`Retry()`).
         - `timeout` (none): how long one attempt may take.
         """
-        if callable(name):
+        if without_parentheses is not None:
             raise InvalidJobType("write @app.job() with parentheses")
 
         def register(fn: Callable[..., Any]) -> JobHandle[Any, Any]:
@@ -161,11 +163,15 @@ class App:
     ) -> JobType:
         if not inspect.isroutine(fn):
             raise InvalidJobType(f"{fn!r} is not a function")
+        if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+            raise InvalidJobType(f"{fn.__qualname__} yields; a job is a function that returns")
         type_name = checked_name("name", fn.__name__ if name is None else name)
         if type(priority) is not int or not -32_768 <= priority <= 32_767:  # noqa: PLR2004 - a smallint
             raise InvalidOption(
                 "priority", priority, "must be a whole number from -32,768 to 32,767; smaller runs first"
             )
+        if timeout is not None and not checked_duration("timeout", timeout):
+            raise InvalidOption("timeout", timeout, "must be longer than nothing; leave it out for none")
         if not isinstance(retry, Retry):
             raise InvalidOption("retry", retry, "must be a Retry(…)")
         signature = CallSignature(type_name, fn, _CONTEXTS, self._payload_limit)
@@ -244,16 +250,22 @@ class App:
 
     # --- workers ------------------------------------------------------------------------------------------------------
 
-    def make_worker(self, config: WorkerConfig) -> Worker:
-        """A worker, not yet running; needs a running event loop."""
+    def make_worker(
+        self,
+        config: WorkerConfig,
+        *,
+        store: Store | None = None,
+        waker: Callable[[Sequence[str]], Waker] | None = None,
+    ) -> Worker:
+        """A worker, not yet running; needs a running event loop. `store` and `waker` replace the app's in test kits."""
         from holdfast.stores.known import CODE_VERSION
 
         return Worker(
-            self.store,
+            store or self.store,
             self._handlers,
             config if self._notify else replace(config, is_notified=False),
             version=CODE_VERSION,
-            waker=lambda queues: self._waker(config, queues),
+            waker=waker or (lambda queues: self._waker(config, queues)),
             async_client=self.async_client(),
             sync_client=self.client(),
         )

@@ -35,7 +35,6 @@ _EPILOG = (
 @click.group(
     epilog=_EPILOG,
     context_settings={
-        "auto_envvar_prefix": "HOLDFAST",
         "help_option_names": ["-h", "--help"],
         "max_content_width": 100,
     },
@@ -45,8 +44,19 @@ def holdfast() -> None:
     """Durable background jobs in PostgreSQL or SQLite."""
 
 
+def _name_variables(command: click.Command, prefix: str) -> None:
+    """Give every option a variable by its flag; click's own naming would go by the parameter behind it."""
+    for option in command.params:
+        if isinstance(option, click.Option) and option.envvar is None and option.expose_value:
+            flag = max(option.opts, key=len)
+            option.envvar = f"{prefix}_{flag.lstrip('-')}".replace("-", "_").upper()
+    for name, child in command.commands.items() if isinstance(command, click.Group) else ():
+        _name_variables(child, f"{prefix}_{name}")
+
+
 for _command in (worker, migrate, jobs, demo):
     holdfast.add_command(_command)
+_name_variables(holdfast, "HOLDFAST")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

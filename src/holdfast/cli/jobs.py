@@ -12,10 +12,11 @@ import rich.json
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from holdfast.app import App
 from holdfast.cli.database import database_options, require_database
-from holdfast.cli.output import JSON, TABLE, console, format_option, new_table, print_json, print_lines
+from holdfast.cli.output import JSON, JSONL, TABLE, console, format_option, print_json, print_lines, print_table
 from holdfast.cli.values import instant
 from holdfast.model.job import AttemptRecord, Job, JobError
 from holdfast.model.status import Status
@@ -58,10 +59,12 @@ def list_(app: App, output_format: str, status: tuple[str, ...], **filters: Any)
     if output_format == JSON:
         print_json(page)
         return
-    if output_format == TABLE:
-        console().print(_jobs_table(page.items) if page.items else "no jobs")
-    else:
+    if output_format == JSONL:
         print_lines(page.items)
+    elif page.items:
+        _print_jobs(page.items)
+    else:
+        click.echo("no jobs")
     if page.next_cursor is not None:
         # Not on stdout: a reader of lines expects jobs only.
         click.echo(f"there are more: --cursor {page.next_cursor}", err=True)
@@ -107,23 +110,19 @@ def shown_age(age: timedelta) -> str:
     return f"{seconds}s"
 
 
-def _jobs_table(items: list[Job]) -> Table:
+def _print_jobs(items: list[Job]) -> None:
     now = datetime.now(UTC)
-    table = new_table("id", "type", "queue", "status", "attempt", "age")
-    table.add_column("last error", no_wrap=True, overflow="ellipsis", ratio=1)
+    rows = []
     for job in items:
         status = shown_status(job, now)
         limit = "" if job.max_attempts is None else f"/{job.max_attempts}"
-        table.add_row(
-            job.id,
-            escape(job.type_name),
-            escape(job.queue),
-            f"[{_COLOURS.get(status, 'default')}]{status}[/]",
-            f"{job.attempt}{limit}",
-            shown_age(now - job.created_at),
-            escape(_one_line(job.last_attempt_error)),
-        )
-    return table
+        age = shown_age(now - job.created_at)
+        cells = (job.id, job.type_name, job.queue, status, f"{job.attempt}{limit}", age)
+        rows.append([*(Text(cell) for cell in cells), Text(_one_line(job.last_attempt_error))])
+        rows[-1][3].stylize(_COLOURS.get(status, ""))
+    columns = ("id", "type", "queue", "status", "attempt", "age", "last error")
+    shown = len(columns) if any(job.last_attempt_error for job in items) else len(columns) - 1
+    print_table(columns[:shown], [row[:shown] for row in rows])
 
 
 def _one_line(error: JobError | None) -> str:

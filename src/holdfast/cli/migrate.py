@@ -6,10 +6,11 @@ import sys
 
 import click
 import msgspec
+from rich.text import Text
 
 from holdfast.app import App
 from holdfast.cli.database import database_options, require_connection, sqlite_path
-from holdfast.cli.output import JSON, TABLE, console, format_option, new_table, print_json, print_lines
+from holdfast.cli.output import JSON, TABLE, format_option, print_json, print_lines, print_table
 from holdfast.operations.migrate import Migration, read_migrations
 
 
@@ -53,11 +54,10 @@ def status(app: App, output_format: str, *, check: bool) -> None:
     """List migrations and whether the database has them."""
     states = _states(app)
     if output_format == TABLE:
-        table = new_table("version", "name", "state", "oldest code")
-        for state in states:
-            colour = {"applied": "green", "missing": "yellow"}.get(state.state, "cyan")
-            table.add_row(str(state.version), state.name, f"[{colour}]{state.state}[/]", state.oldest_code)
-        console().print(table)
+        rows = [
+            [Text(str(state.version)), Text(state.name), _coloured(state), Text(state.oldest_code)] for state in states
+        ]
+        print_table(("version", "name", "state", "oldest code"), rows)
     elif output_format == JSON:
         print_json(states)
     else:
@@ -106,6 +106,10 @@ def _states(app: App) -> list[MigrationState]:
         state = "missing" if version not in applied else "applied" if version in known else "newer than this code"
         states.append(MigrationState(version, migration.name, migration.oldest_code, state))
     return states
+
+
+def _coloured(state: MigrationState) -> Text:
+    return Text(state.state, style={"applied": "green", "missing": "yellow"}.get(state.state, "cyan"))
 
 
 def _title(migration: Migration) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import click
@@ -12,6 +11,7 @@ import msgspec
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 TABLE: Final = "table"
 JSON: Final = "json"
@@ -19,6 +19,8 @@ JSONL: Final = "jsonl"
 
 #: nobody reads a pipe in a window
 _PIPE_WIDTH = 200
+_LEAST_LAST = 20
+_GAP = 2
 
 format_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--format", "output_format", type=click.Choice([TABLE, JSON, JSONL]), default=TABLE, show_default=True,
@@ -28,15 +30,25 @@ format_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option
 
 def console() -> Console:
     """Standard output, wide enough for a table when it is not a terminal."""
-    make = partial(Console, highlight=False, soft_wrap=False)
-    return make() if sys.stdout.isatty() else make(width=_PIPE_WIDTH)
+    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=_PIPE_WIDTH)
 
 
-def new_table(*columns: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    for name in columns:
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
+    """The last column gives way to a narrow terminal; the others are never cut, because half an id is of no use."""
+    available = console().width
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    taken = 0
+    for index, name in enumerate(columns):
         table.add_column(name, no_wrap=True)
-    return table
+        width = max(len(name), *(row[index].cell_len for row in rows))
+        if index == len(columns) - 1:
+            width = min(width, max(available - taken, _LEAST_LAST))
+            for row in rows:
+                row[index].truncate(width, overflow="ellipsis")
+        taken += width + _GAP
+    for row in rows:
+        table.add_row(*row)
+    Console(highlight=False, width=max(available, taken)).print(table)
 
 
 def print_json(value: object) -> None:

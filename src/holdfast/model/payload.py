@@ -20,7 +20,7 @@ DEFAULT_LIMIT: Final = 1024 * 1024
 
 #: half of what Python and SQLite can read, so that what is accepted here can be read on any stack
 _DEEPEST: Final = 500
-_STRING = re.compile(rb'"(?:[^"\\\\]|\\\\.)*"')
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _BRACKET = re.compile(rb"[\[\]{}]")
 
 

@@ -4,6 +4,21 @@ It stands on what users have: it runs the real worker on a real store and imitat
 """
 
 from holdfast.model.clock import FakeClock
+from holdfast.testing.assertions import assert_enqueued
+from holdfast.testing.contexts import AttemptValues, FakeContext, FakeSyncContext, context, sync_context
+from holdfast.testing.draining import Drained, adrain, drain
 from holdfast.testing.temporary import temporary_app
 
-__all__ = ["FakeClock", "temporary_app"]
+__all__ = [
+    "AttemptValues",
+    "Drained",
+    "FakeClock",
+    "FakeContext",
+    "FakeSyncContext",
+    "adrain",
+    "assert_enqueued",
+    "context",
+    "drain",
+    "sync_context",
+    "temporary_app",
+]

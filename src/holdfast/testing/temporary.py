@@ -22,8 +22,8 @@ def temporary_app(like: App | None = None, *, clock: Clock | None = None, **sett
     - `clock` (the process's): a `FakeClock` makes delays and retries testable without waiting.
     - `settings`: anything else that `App` takes.
 
-    It is SQLite's real store, with nothing replaced, so what works here works on a file. Close the clients that you open
-    before the block ends.
+    It is SQLite's real store, with nothing replaced, so what works here works on a file. Close the clients that you
+    open before the block ends.
 
         with temporary_app(clock=clock) as app:
             @app.job()

@@ -57,6 +57,11 @@ class Buffer:
             self.appetite = min(int(self._rate * _HORIZON_SECONDS), self._batch)
             self.low_water = self.appetite // 2
 
+    def rest(self) -> None:
+        """Nothing can be started soon; the rate is measured anew."""
+        self._rate = 0.0
+        self.appetite = self.low_water = 0
+
     def promote(self, next_reserve: list[ClaimedJob]) -> None:
         """The claim that carried `reserved_at` has committed: the old reserve may start."""
         self.ready.extend(self.reserve)

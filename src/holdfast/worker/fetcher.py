@@ -24,6 +24,8 @@ _log = logging.getLogger("holdfast.worker")
 
 #: how long a suspect waits for the process to be otherwise empty, and others for the suspect
 _SUSPECT_PATIENCE = 5.0
+#: how long claimed jobs may wait behind others that take all slots before somebody else gets them
+_STALL_SECONDS = 0.5
 
 
 class Fetcher:
@@ -77,6 +79,7 @@ class Fetcher:
 
     async def _step(self) -> None:
         self._buffer.measure(self._slots.finished)
+        self._let_go_of_stalled()
         if not self._slots.may_claim:
             await self._demand.wait(1.0)
             return
@@ -88,7 +91,7 @@ class Fetcher:
             await self._sleep()
         limit, is_prefetch = self._wanted()
         if limit == 0:
-            await self._demand.wait(0.5)
+            await self._demand.wait(_STALL_SECONDS)
             return
         claimed = await self._claim(limit, is_prefetch=is_prefetch)
         self._is_dry = len(claimed) < limit
@@ -148,7 +151,15 @@ class Fetcher:
             until.append(max(self._suspect_due_at, self._suspect_turn_from))
         if not self._has_looked_since_claim:
             until.append(now + self._position.seconds_until_look_back(now))
+        if len(self._buffer):
+            until.append(now + _STALL_SECONDS)
         await self._waker.wait(max(0.0, min(until) - now))
+
+    def _let_go_of_stalled(self) -> None:
+        """Long jobs have taken all slots: what waits behind them goes back, for whoever has room."""
+        if len(self._buffer) and time.monotonic() - self._slots.last_start >= _STALL_SECONDS:
+            self._slots.give_back(self._buffer.clear())
+            self._buffer.rest()
 
     async def _suspect_turn(self) -> None:
         """Run one suspect with nothing else in the process, so that a crash points at the culprit.

@@ -48,7 +48,9 @@ class LeaseKeeper:
         self._silent = silent
         self._heard = heard
         self._stop = threading.Event()
+        self._judging = threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="holdfast-leases", daemon=True)
+        self._watcher = threading.Thread(target=self._watch, name="holdfast-watch", daemon=True)
         self.is_draining = False
         self._last_heard = _Moment()
         #: when the database was last reached after not being reached
@@ -59,6 +61,7 @@ class LeaseKeeper:
         """The caller has just registered the worker: that was the first heartbeat."""
         self._last_heard = self._recovered = _Moment()
         self._thread.start()
+        self._watcher.start()
 
     @property
     def is_steady(self) -> bool:
@@ -68,6 +71,7 @@ class LeaseKeeper:
 
     def close(self) -> None:
         self._stop.set()
+        self._watcher.join(timeout=5)
         self._thread.join(timeout=5)
 
     def _serve(self) -> None:
@@ -82,20 +86,26 @@ class LeaseKeeper:
                 next_beat = now + (self._config.heartbeat.total_seconds() if self._beat() else tick)
             if now >= next_renewal:
                 next_renewal = now + (self._config.renew.total_seconds() if self._renew() else tick)
+
+    def _watch(self) -> None:
+        """Beside the thread that may be waiting for a database which does not answer."""
+        tick = min(_TICK_SECONDS, self._config.heartbeat.total_seconds() / 4)
+        while not self._stop.wait(tick):
             self._judge()
 
     def _beat(self) -> bool:
-        was_away = self._is_silent or self._was_away
         try:
             self._store.run(lambda: heartbeat(self._identity, is_draining=self.is_draining))
         except HoldfastError as error:
             _log.warning("heartbeat failed: %s", error)
             return False
-        if was_away:
-            self._recovered = _Moment()
-        self._last_heard = _Moment()
-        if self._is_silent:
-            self._is_silent = False
+        with self._judging:
+            # Now, not when it was sent: the heartbeat itself may have waited out an outage.
+            if self._is_silent or self._was_away:
+                self._recovered = _Moment()
+            self._last_heard = _Moment()
+            was_silent, self._is_silent = self._is_silent, False
+        if was_silent:
             self._heard()
         return True
 
@@ -117,8 +127,10 @@ class LeaseKeeper:
         patience = max(
             self._config.dead_after.total_seconds() - _MARGIN_SECONDS, self._config.dead_after.total_seconds() / 2
         )
-        if not self._is_silent and self._last_heard.age > patience:
-            self._is_silent = True
+        with self._judging:
+            is_newly_silent = not self._is_silent and self._last_heard.age > patience
+            self._is_silent |= is_newly_silent
+        if is_newly_silent:
             self._silent()
 
     @property

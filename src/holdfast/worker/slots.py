@@ -57,6 +57,7 @@ class Slots:
         self._is_exclusive = False
         self._is_silenced = False
         self._emptied = asyncio.Event()
+        self.last_start = time.monotonic()
 
     # --- what the fetcher asks ----------------------------------------------------------------------------------------
 
@@ -170,6 +171,7 @@ class Slots:
             self._end(attempt, attempt.failure(UnknownJobType(job.type_name, tuple(self._handlers))))
             return
         self._occupied += 1
+        self.last_start = time.monotonic()
         if job.timeout_ms is not None:
             attempt.timer = self._loop.call_later(job.timeout_ms / 1000, self._time_out, attempt)
         if handler.is_async:

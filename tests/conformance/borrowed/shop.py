@@ -39,18 +39,25 @@ class Shop:
         return self.url.removeprefix("sqlite:///")
 
     def enqueue(self, tx: object, job_id: str | None = None, tenant: str | None = None) -> str:
-        """Enqueue through a sync client's path; returns the job's id, and the id alone even if it existed."""
+        """Enqueue as the sync client does; returns the job's id, `existing` says whether it was there before."""
         borrowed = self.face.borrow(tx)
         job = _job(job_id, tenant)
-        self.existing = drive(enqueue_jobs([job], "holdfast"), borrowed.execute)
+        self.existing = drive(enqueue_jobs([job], "holdfast", _given(job_id)), borrowed.execute)
         return job.id
 
     async def aenqueue(self, tx: object, job_id: str | None = None, tenant: str | None = None) -> str:
-        """The same through an async client's path."""
+        """As the async client does."""
         borrowed = await self._async_face.borrow(tx)
         job = _job(job_id, tenant)
-        self.existing = await adrive(enqueue_jobs([job], "holdfast"), borrowed.execute)
+        self.existing = await adrive(enqueue_jobs([job], "holdfast", _given(job_id)), borrowed.execute)
         return job.id
+
+    async def borrow(self, tx: object, *, is_async: bool) -> None:
+        """Only make sure that there is a transaction."""
+        if is_async:
+            await self._async_face.borrow(tx)
+        else:
+            self.face.borrow(tx)
 
     def has(self, job_id: str) -> bool:
         """Whether others see the job."""
@@ -76,9 +83,13 @@ class Shop:
         if self.dialect == "postgres":
             connection = psycopg.connect(self.url, autocommit=True)
         else:
-            connection = sqlite3.connect(self.path, isolation_level=None)
+            connection = sqlite3.connect(self.path, isolation_level=None, timeout=0)
         with contextlib.closing(connection):
             yield connection
+
+
+def _given(job_id: str | None) -> tuple[str, ...]:
+    return () if job_id is None else (job_id,)
 
 
 def _job(job_id: str | None, tenant: str | None) -> JobDocument:

@@ -77,7 +77,7 @@ async def test_codecs_records_and_subclasses_of_the_user_do_not_matter(postgres_
         async with connection.transaction():
             job = await postgres_shop.aenqueue(connection)
             await postgres_shop.aenqueue(connection, job)
-            assert [found.id for found in postgres_shop.existing] == [job]
+            assert list(postgres_shop.existing) == [job]
     assert postgres_shop.has(job)
 
 

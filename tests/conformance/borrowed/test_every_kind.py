@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -97,7 +98,7 @@ class EveryKind:
         job = await opened.enqueue(new_id())
         await opened.commit()
         await opened.enqueue(job)
-        assert [(found.id, found.status) for found in opened.shop.existing] == [(job, "pending")]
+        assert opened.shop.existing == {job: "pending"}
         await opened.write("mine")
         await opened.commit()
         assert opened.shop.notes() == ["mine"]
@@ -157,8 +158,15 @@ class TestPostgres(EveryKind):
 
 @pytest.mark.parametrize("kind", _named("sqlite"))
 class TestSqlite(EveryKind):
-    """All of it."""
+    """All of it, and the write lock."""
 
     @pytest.fixture
     def shop(self, sqlite_shop: Shop) -> Shop:
         return sqlite_shop
+
+    async def test_the_write_lock_is_taken_before_the_first_read(self, opened: Opened, shop: Shop) -> None:
+        """A transaction that reads first and then wants to write fails at once if somebody else wrote meanwhile."""
+        await shop.borrow(opened.tx, is_async=opened.is_async)
+        with shop.connection() as other, pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("BEGIN IMMEDIATE")
+        await opened.rollback()

@@ -70,7 +70,7 @@ def test_the_users_row_factory_stays(postgres_shop: Shop, row_factory: Any) -> N
     with psycopg.connect(postgres_shop.url, row_factory=row_factory) as connection:
         job = postgres_shop.enqueue(connection)
         postgres_shop.enqueue(connection, job)
-        assert [found.id for found in postgres_shop.existing] == [job]
+        assert list(postgres_shop.existing) == [job]
         assert connection.row_factory is row_factory
     assert postgres_shop.has(job)
 
@@ -123,7 +123,7 @@ async def test_async_subclasses_are_recognised(postgres_shop: Shop) -> None:
     async with await OwnAsyncConnection.connect(postgres_shop.url, row_factory=dict_row) as connection:
         job = await postgres_shop.aenqueue(connection)
         await postgres_shop.aenqueue(connection, job)
-        assert [found.id for found in postgres_shop.existing] == [job]
+        assert list(postgres_shop.existing) == [job]
     assert postgres_shop.has(job)
 
 

@@ -321,7 +321,7 @@ class TestSqlite(SqlalchemyCases):
             with engine.begin() as connection:
                 job = shop.enqueue(connection)
                 shop.enqueue(connection, job)
-                assert [found.id for found in shop.existing] == [job]
+                assert list(shop.existing) == [job]
                 assert connection.connection.driver_connection.text_factory is bytes  # type: ignore[union-attr]
         assert shop.has(job)
 

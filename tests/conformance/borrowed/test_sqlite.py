@@ -73,7 +73,7 @@ def test_the_users_factories_stay(sqlite_shop: Shop, row_factory: Any, text_fact
         connection.text_factory = text_factory
         job = sqlite_shop.enqueue(connection)
         sqlite_shop.enqueue(connection, job)
-        assert [found.id for found in sqlite_shop.existing] == [job]
+        assert list(sqlite_shop.existing) == [job]
         assert (connection.row_factory, connection.text_factory) == (row_factory, text_factory)
         connection.commit()
     assert sqlite_shop.has(job)
@@ -86,7 +86,7 @@ async def test_the_users_factories_stay_in_aiosqlite(sqlite_shop: Shop) -> None:
         connection.text_factory = bytes
         job = await sqlite_shop.aenqueue(connection)
         await sqlite_shop.aenqueue(connection, job)
-        assert [found.id for found in sqlite_shop.existing] == [job]
+        assert list(sqlite_shop.existing) == [job]
         assert (connection.row_factory, connection.text_factory) == (aiosqlite.Row, bytes)
         await connection.commit()
     assert sqlite_shop.has(job)

@@ -3,7 +3,8 @@
 -- returns: id text, lease_generation bigint, type_name text, leased_by text, attempt smallint, crash_count smallint,
 --   attempts_allowed integer, retry json, is_owner_dead boolean, is_unstarted boolean
 -- concurrency: read only; reap_jobs checks everything again under the row's lock. The asking worker's own jobs are left
---   out: it renews them itself.
+--   out: it renews them itself. The living are hashed once (NOT IN; OFFSET 0 keeps it one): as a join the planner, which
+--   never knows how many jobs run, compares every running job with every worker.
 -- locks: none.
 SELECT job.id::text, job.lease_generation, job.type_name, job.leased_by, job.attempt, job.crash_count,
        coalesce(
@@ -13,15 +14,21 @@ SELECT job.id::text, job.lease_generation, job.type_name, job.leased_by, job.att
            job_type.max_attempts
        ) AS attempts_allowed,
        job_type.retry,
-       owner.id IS NULL AS is_owner_dead,
-       owner.id IS NULL AND prefetch.worker_id IS NOT NULL AS is_unstarted
-FROM /*schema.*/job AS job
-LEFT JOIN /*schema.*/worker AS owner
-    ON owner.id = job.leased_by AND owner.status <> 'dead'
-   AND owner.last_seen_at >= coalesce(CAST(:now AS timestamptz), statement_timestamp())
-                             - CAST(:dead_after_ms AS bigint) * interval '1 millisecond'
-LEFT JOIN /*schema.*/prefetch AS prefetch ON prefetch.worker_id = job.leased_by AND prefetch.claimed_at = job.last_attempt_at
+       is_owner_dead,
+       is_owner_dead AND prefetch.worker_id IS NOT NULL AS is_unstarted
+FROM (
+    SELECT job.*, job.leased_by NOT IN (
+        SELECT owner.id FROM /*schema.*/worker AS owner
+        WHERE owner.status <> 'dead'
+          AND owner.last_seen_at >= coalesce(CAST(:now AS timestamptz), statement_timestamp())
+                                    - CAST(:dead_after_ms AS bigint) * interval '1 millisecond'
+    ) AS is_owner_dead
+    FROM /*schema.*/job AS job
+    WHERE job.status = 'running' AND job.leased_by <> CAST(:worker AS text)
+    OFFSET 0
+) AS job
+LEFT JOIN /*schema.*/prefetch AS prefetch
+    ON prefetch.worker_id = job.leased_by AND prefetch.claimed_at = job.last_attempt_at
 LEFT JOIN /*schema.*/job_type AS job_type ON job_type.name = job.type_name
-WHERE job.status = 'running' AND job.leased_by <> CAST(:worker AS text)
-  AND (owner.id IS NULL OR job.leased_until < coalesce(CAST(:now AS timestamptz), statement_timestamp()))
+WHERE is_owner_dead OR job.leased_until < coalesce(CAST(:now AS timestamptz), statement_timestamp())
 LIMIT /*limit*/500;

@@ -1,7 +1,7 @@
 """What a case may do with a store: run verbs, move the clock, and look behind the scenes.
 
-The cases are async functions; behind this facade the same case runs on a store's async face or, each verb in a thread, on
-its sync face.
+The cases are async functions; behind this facade the same case runs on a store's async face or, each verb in a thread,
+on its sync face.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, Protocol, Self, TypeVar
 
 import msgspec
 
+from holdfast.errors import HoldfastError
 from holdfast.model.call import JobDocument
 from holdfast.model.clock import FakeClock, iso, milliseconds
 from holdfast.model.ids import new_id, new_ids
@@ -27,7 +28,7 @@ from holdfast.model.status import Status
 from holdfast.operations.claim_jobs import ClaimedJob, claim_jobs, find_lanes
 from holdfast.operations.complete_jobs import Completion, complete_jobs
 from holdfast.operations.enqueue_jobs import enqueue_jobs
-from holdfast.operations.fail_jobs import Failure, FailSettlement, fail_jobs
+from holdfast.operations.fail_jobs import FailSettlement, Failure, fail_jobs
 from holdfast.operations.get_job import find_job, get_job, list_attempts
 from holdfast.operations.lease import Lease, Settlement
 from holdfast.operations.migrate import Migration
@@ -39,6 +40,7 @@ from holdfast.operations.worker_life import WorkerIdentity, register_worker
 from holdfast.stores import AsyncStore, Store, StoreConfig, SyncStore, open_store
 
 T = TypeVar("T")
+E = TypeVar("E", bound=HoldfastError)
 
 Face = Literal["sync", "async"]
 
@@ -58,9 +60,11 @@ class Backdoor(Protocol):
 
     def execute(self, text: str, parameters: Mapping[str, object]) -> Sequence[Sequence[Any]]:
         """Run and commit."""
+        ...
 
     def holding(self, text: str, parameters: Mapping[str, object]) -> AbstractContextManager[None]:
         """Run, keep the transaction open for the block, then roll it back."""
+        ...
 
 
 class _InThreads:
@@ -92,7 +96,7 @@ class Harness:
     - `url`, `config`: where the database is; the config's clock is replaced by the harness's own.
     - `face`: which face of the store runs the verbs.
     - `backdoor`: see `Backdoor`.
-    - `store` (made from url and config): to test a store that somebody else made, such as an app's; then `clock` is its clock.
+    - `store` (made from url and config): to test a store that somebody else made, such as an app's, on `clock`.
     """
 
     def __init__(
@@ -142,7 +146,7 @@ class Harness:
         return face
 
     def neighbours(self, count: int, **changes: Any) -> list[_InThreads | AsyncStore]:
-        """Stores that share only the database with this one, as other processes would; `changes` go into their config."""
+        """Stores that share only the database with this one, as other processes would; `changes` go into the config."""
         # SQLite's writer is shared per config, so a differing pool size, which SQLite ignores, keeps them apart.
         configs = (replace(self.config, pool_size=2 + number, **changes) for number in range(count))
         return [self.open(open_store(self.url, config)) for config in configs]
@@ -172,7 +176,7 @@ class Harness:
         return self.backdoor.holding(text.format_map(self._tables()), parameters)
 
     def count(self, table: str) -> int:
-        return int(self.sql(f"SELECT count(*) FROM {{{table}}}")[0][0])
+        return int(self.sql("SELECT count(*) FROM {" + table + "}")[0][0])  # noqa: S608 - one of our tables
 
     def _tables(self) -> dict[str, str]:
         if self.dialect == "postgres":
@@ -293,3 +297,12 @@ def lease_of(job: ClaimedJob) -> Lease:
 
 def ids_of(jobs: Iterable[ClaimedJob | Job | Lease]) -> list[str]:
     return [job.id for job in jobs]
+
+
+async def refused(kind: type[E], action: Awaitable[object]) -> E:
+    """The error that the action must raise."""
+    try:
+        found = await action
+    except kind as error:
+        return error
+    raise AssertionError(f"no {kind.__name__}, but {found!r}")

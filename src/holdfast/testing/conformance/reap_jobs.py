@@ -9,12 +9,11 @@ from functools import partial
 from typing import Any
 
 from holdfast.model.clock import milliseconds
-from holdfast.model.job import JobError
 from holdfast.model.job_type import CallSignature, JobType
 from holdfast.model.payload import PayloadCodec
 from holdfast.model.retry import Retry
 from holdfast.model.status import Status
-from holdfast.operations.lease import Lease, document
+from holdfast.operations.lease import document
 from holdfast.operations.reap_jobs import CRASH_CAP, Reapable, ReapCounts, reap_jobs, verdict
 from holdfast.operations.register_types import register_types
 from holdfast.operations.statement import Operation, Rows, Statement

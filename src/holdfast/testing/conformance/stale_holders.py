@@ -77,7 +77,8 @@ async def cancelled(h: Harness) -> Lease:
     await h.put()
     lease = await h.claim_one()
     h.sql(
-        "UPDATE {job} SET status = 'cancelled', finished_at = :now, leased_by = NULL, leased_until = NULL WHERE id = :id",
+        "UPDATE {job} SET status = 'cancelled', finished_at = :now, leased_by = NULL, leased_until = NULL "
+        "WHERE id = :id",
         now=iso(h.now),
         id=lease.id,
     )
@@ -111,7 +112,7 @@ _SITUATIONS: tuple[Situation, ...] = (
 
 
 def add_stale_cases(cases: Cases, write: Write, *, is_repeat: tuple[Situation, ...]) -> None:
-    """A case for each situation; those in `is_repeat` are, for this verb, a harmless repetition and have their own case."""
+    """A case for each situation; those in `is_repeat` are a harmless repetition, with a case of their own."""
     for situation in _SITUATIONS:
         if situation not in is_repeat:
             claim = f"{situation.__doc__ or ''} The write changes nothing and is reported as lost."

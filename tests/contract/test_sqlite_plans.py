@@ -1,0 +1,113 @@
+"""SQLite finds jobs by the intended index, and the cost of a batch does not grow with the file.
+
+The file holds 100,000 jobs each of pending, future, held and finished; cost is counted in instructions of SQLite's
+virtual machine, which do not depend on the machine or its load.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.operations.statement import Statement
+from holdfast.sql import SqlLibrary, Style
+from tests.contract.samples import sample
+
+LIBRARY = SqlLibrary("sqlite", "main", "holdfast_", Style.NAMED, "text")
+NOW = "strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z'"
+BATCH = 100
+
+BY_ID = "sqlite_autoindex_holdfast_job_1"
+BY_SEQ = "INTEGER PRIMARY KEY"
+BY_LANE = "holdfast_job_claim_idx"
+BY_SUSPICION = "holdfast_job_suspect_idx"
+BY_HOLDER = "holdfast_job_lease_idx"
+
+#: verb -> the ways into the job table that its parts take
+WAYS = {
+    "claim_jobs": {BY_LANE, BY_SEQ},
+    "claim_suspect": {BY_SUSPICION, BY_SEQ},
+    "find_lanes": {BY_LANE, BY_SUSPICION, BY_SEQ},
+    "renew_leases": {BY_ID},
+    "complete_jobs": {BY_ID},
+    "fail_jobs": {BY_ID, BY_SEQ},
+    "release_jobs": {BY_ID},
+    "release_orphans": {BY_HOLDER},
+    "find_reapable": {BY_HOLDER},
+    "reap_jobs": {BY_ID, BY_SEQ},
+    "forget_workers": {BY_HOLDER},
+    "enqueue_jobs": {BY_ID},
+    "get_job": {BY_ID},
+}
+#: these look at all running jobs, which are few
+SCANS = {"find_reapable", "forget_workers"}
+#: the found lanes, not jobs, are sorted
+SORTS = {"find_lanes"}
+
+_WAY = re.compile(r"(SEARCH|SCAN) job\b(?: USING (?:(?:COVERING )?INDEX (\w+)|(INTEGER PRIMARY KEY)))?")
+
+
+@pytest.mark.parametrize("statistics", ["never", "analyzed"])
+@pytest.mark.parametrize("verb", WAYS)
+def test_ways_into_the_table(sqlite_backlogs: dict[str, Path], statistics: str, verb: str) -> None:
+    """No walk over the job table, no sort of it."""
+    with opened(sqlite_backlogs[statistics]) as connection:
+        plan = run(connection, sample("sqlite", verb, BATCH), explain=True)
+    found = [match for line in plan if (match := _WAY.match(line))]
+    assert {match[2] or match[3] for match in found} == WAYS[verb], plan
+    assert verb in SCANS or {match[1] for match in found} == {"SEARCH"}, plan
+    assert verb in SORTS or not [line for line in plan if "TEMP B-TREE" in line], plan
+
+
+@pytest.mark.parametrize("statistics", ["never", "analyzed"])
+@pytest.mark.parametrize("verb", WAYS)
+def test_cost_does_not_grow(sqlite_backlogs: dict[str, Path], statistics: str, verb: str) -> None:
+    """A batch of 100 costs the same among 400,000 jobs as among 1,000."""
+    statement = sample("sqlite", verb, BATCH)
+    small, large = (instructions(sqlite_backlogs[name], statement) for name in ("small", statistics))
+    assert large <= 1.5 * small + 500
+
+
+def instructions(path: Path, statement: Statement) -> int:
+    count = 0
+
+    def tick() -> int:
+        nonlocal count
+        count += 1
+        return 0
+
+    with opened(path) as connection:
+        connection.set_progress_handler(tick, 10)
+        run(connection, statement)
+        connection.set_progress_handler(None, 10)
+    return 10 * count
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that leaves no trace."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN")
+        yield connection
+        connection.execute("ROLLBACK")
+
+
+def run(connection: sqlite3.Connection, statement: Statement, *, explain: bool = False) -> list[str]:
+    """Run every part as the store does; with `explain`, return what SQLite says of each first."""
+    (now,) = connection.execute(f"SELECT {NOW}").fetchone()
+    values: dict[str, Any] = {"now": now, **statement.parameters}
+    plans = []
+    for part in LIBRARY.script(statement.name, statement.literals, statement.slots).parts:
+        chosen = {name: values[name] for name in part.parameters}
+        if explain:
+            plans += [row[3] for row in connection.execute("EXPLAIN QUERY PLAN " + part.text, chosen)]
+        rows = connection.execute(part.text, chosen).fetchall()
+        if rows:
+            values[part.name] = rows[0][0]
+    return plans

@@ -1,0 +1,78 @@
+"""Contexts for handlers under test."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from holdfast import App, Cancellation, Context, JobError, SyncContext
+from holdfast.testing import context, sync_context
+
+
+async def test_handlers_can_be_called() -> None:
+    """The example of the design: a handler runs without a database."""
+    app = App("sqlite:////nowhere/at/all.db")
+
+    @app.job()
+    async def send(ctx: Context, order_id: int) -> str:
+        return f"{order_id}, attempt {ctx.attempt} of {ctx.job.type_name}"
+
+    @app.job()
+    def count(ctx: SyncContext, n: int) -> int:
+        return n + ctx.lease_generation
+
+    assert await send.fn(context(type_name="send"), order_id=7) == "7, attempt 1 of send"
+    assert count.fn(sync_context(attempt=3), n=1) == 4
+
+
+def test_sensible_values() -> None:
+    """Without being told anything, a first attempt at a fresh job."""
+    ctx = context()
+    assert isinstance(ctx, Context)
+    assert (ctx.attempt, ctx.lease_generation, ctx.cancelled) == (1, 1, None)
+    job = ctx.job
+    assert (job.chain_id, job.chain_index, job.status, job.queue, job.input) == (job.id, 0, "running", "default", {})
+    assert job.created_at.utcoffset() is not None
+    assert context().job.id != job.id
+
+
+def test_told_values() -> None:
+    """Everything that a handler may look at can be set."""
+    when = datetime(2026, 3, 4, tzinfo=UTC)
+    error = JobError("ValueError", "before")
+    ctx = sync_context(
+        attempt=4, lease_generation=9, type_name="t", queue="q", priority=2, input={"a": 1}, tenant="acme",
+        headers={"h": "v"}, max_attempts=5, timeout_ms=100, crash_count=1, last_attempt_error=error, created_at=when,
+        job_id="0198C5A0-5B1E-7C3A-9D1B-3F2A6C0E4D11",
+    )  # fmt: skip
+    assert isinstance(ctx, SyncContext)
+    job = ctx.job
+    assert (ctx.attempt, ctx.lease_generation) == (job.attempt, job.lease_generation) == (4, 9)
+    assert (job.type_name, job.queue, job.priority, job.input, job.tenant) == ("t", "q", 2, {"a": 1}, "acme")
+    assert (job.headers, job.max_attempts, job.timeout_ms, job.crash_count) == ({"h": "v"}, 5, 100, 1)
+    assert (job.last_attempt_error, job.created_at) == (error, when)
+    assert job.id == "0198c5a0-5b1e-7c3a-9d1b-3f2a6c0e4d11"
+
+
+def test_cancelled_can_be_set() -> None:
+    """From the start, or while the handler runs."""
+    assert context(cancelled=Cancellation.STOPPING).cancelled is Cancellation.STOPPING
+    for ctx in (context(), sync_context()):
+        ctx.cancelled = Cancellation.LEASE_LOST
+        assert ctx.cancelled is Cancellation.LEASE_LOST
+
+
+def test_client_must_be_given() -> None:
+    """Using a client that nobody gave says how to give one."""
+    with pytest.raises(AttributeError, match=r"context\(client=…\)"):
+        context().client.enqueue()
+    with pytest.raises(AttributeError, match=r"sync_context\(client=…\)"):
+        sync_context().client.enqueue()
+
+
+def test_named_from_the_front_door() -> None:
+    """`holdfast.testing` is what the documentation imports."""
+    import holdfast.testing
+
+    assert holdfast.testing.context is context

@@ -1,0 +1,164 @@
+"""How an attempt ends, and how its error is described."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from holdfast.app import App
+from holdfast.errors import InvalidPayload
+from holdfast.model.retry import Retry
+from holdfast.operations.claim_jobs import ClaimedJob
+from holdfast.operations.complete_jobs import Completion
+from holdfast.operations.fail_jobs import Failure
+from holdfast.operations.lease import Lease
+from holdfast.worker import Cancellation
+from holdfast.worker.attempt import Attempt, describe
+from holdfast.worker.handler import Handler
+
+
+def _attempt(number: int = 1, output: Any = None, **policy: Any) -> Attempt:
+    app = App("sqlite:///never-opened.db")
+
+    def handler() -> None: ...
+
+    handler.__annotations__["return"] = output
+    handle = app.job(retry=Retry(**policy))(handler)
+    values: dict[str, Any] = dict.fromkeys(ClaimedJob._fields)
+    job = ClaimedJob(**values | {"id": "j", "lease_generation": 3, "attempt": number})
+    return Attempt(job, Handler(handle.job_type, handler), "w1")
+
+
+def test_completion() -> None:
+    """The output is JSON text; no output is none at all."""
+    assert _attempt().completion(None) == Completion("j", 3)
+    assert _attempt(output=dict[str, int]).completion({"a": 1}) == Completion("j", 3, '{"a":1}')
+    assert _attempt(output=str).completion("null") == Completion("j", 3, '"null"')
+
+
+@pytest.mark.parametrize(
+    ("output", "value"), [(int, "x"), (int, None), (None, 5), (float, float("nan")), (str, "\x00")]
+)
+def test_output_is_validated(output: Any, value: object) -> None:
+    """A handler that returns what it did not promise fails."""
+    with pytest.raises(InvalidPayload):
+        _attempt(output=output).completion(value)
+
+
+def test_failure_follows_the_policy() -> None:
+    """Delay of the attempt, attempts of the type, final if the policy does not repeat the error."""
+    attempt = _attempt(3, initial=10, jitter=0, max_attempts=7, never=KeyError)
+    failure = attempt.failure(ValueError("no"))
+    assert (failure.id, failure.lease_generation, failure.delay_ms, failure.is_final, failure.max_attempts) == (
+        "j", 3, 40_000, False, 7,
+    )  # fmt: skip
+    assert attempt.failure(KeyError()).is_final
+
+
+def test_failure_without_a_handler() -> None:
+    """A type nobody knows has the default policy."""
+    values: dict[str, Any] = dict.fromkeys(ClaimedJob._fields)
+    attempt = Attempt(ClaimedJob(**values | {"id": "j", "lease_generation": 1, "attempt": 1}), None, "w1")
+    assert attempt.failure(ValueError()).max_attempts == 5
+
+
+def test_endings_of_cancelled_handlers() -> None:
+    """Lease lost: nothing is written. Stopping: given back. Otherwise: a failure."""
+    attempt = _attempt()
+    attempt.cancelled = Cancellation.LEASE_LOST
+    assert attempt.ending_of_cancelled(asyncio.CancelledError()) is None
+    attempt.cancelled = Cancellation.STOPPING
+    assert attempt.ending_of_cancelled(asyncio.CancelledError()) == Lease("j", 3)
+    attempt.cancelled = Cancellation.TIMEOUT
+    assert isinstance(attempt.ending_of_cancelled(TimeoutError()), Failure)
+    attempt.cancelled = None
+    assert isinstance(attempt.ending_of_cancelled(asyncio.CancelledError()), Failure)
+
+
+class _Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+def _raised(error: BaseException) -> BaseException:
+    try:
+        raise error  # noqa: TRY301 - to give it a traceback
+    except BaseException as caught:  # noqa: BLE001 - whatever it is
+        return caught
+
+
+def test_described() -> None:
+    """Type, message and traceback."""
+    found = describe(_raised(ValueError("no such order")))
+    assert (found.type, found.message) == ("ValueError", "no such order")
+    assert found.traceback is not None
+    assert "in _raised" in found.traceback
+
+
+def test_unprintable() -> None:
+    """An exception whose own text cannot be had is still described."""
+    found = describe(_raised(_Unprintable()))
+    assert found.type == "_Unprintable"
+    assert "unprintable" in found.message
+    assert "RuntimeError" in found.message
+
+
+def test_circular() -> None:
+    """Causes that go round in a circle, and arguments that contain themselves."""
+    first, second = ValueError("a"), ValueError("b")
+    first.__cause__, second.__cause__ = second, first
+    circle: list[Any] = []
+    circle.append(circle)
+    assert describe(_raised(first)).message == "a"
+    assert describe(_raised(ValueError(circle))).message == "[[...]]"
+
+
+def test_huge() -> None:
+    """Cut at a limit, keeping the end, where the cause stands."""
+    found = describe(_raised(ValueError("x" * 1_000_000 + "END")))
+    assert len(found.message) <= 2_002
+    assert found.message.startswith("…")
+    assert found.message.endswith("END")
+    assert found.traceback is not None
+    assert len(found.traceback) <= 20_002
+
+
+def test_deep_recursion() -> None:
+    """A traceback of a thousand frames."""
+
+    def forever(n: int) -> int:
+        return forever(n + 1)
+
+    try:
+        forever(0)
+    except RecursionError as error:
+        found = describe(error)
+    assert found.type == "RecursionError"
+    assert found.traceback is not None
+
+
+@pytest.mark.parametrize("text", ["a\x00b", "\ud800", "\udcff\x00"])
+def test_text_that_no_database_keeps(text: str) -> None:
+    """U+0000 and lone surrogates are spelled out."""
+    message = describe(ValueError(text)).message
+    assert "\x00" not in message
+    assert message.encode().decode() == message
+    assert message != ""
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit()])
+def test_exceptions_that_are_no_errors(error: BaseException) -> None:
+    """Described like any other."""
+    assert describe(error).type == type(error).__name__
+
+
+def test_groups() -> None:
+    """An exception group shows its members."""
+    found = describe(_raised(ExceptionGroup("several", [ValueError("one"), KeyError("two")])))
+    assert found.traceback is not None
+    assert "one" in found.traceback
+    assert "two" in found.traceback

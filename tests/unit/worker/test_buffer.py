@@ -1,0 +1,116 @@
+"""How many jobs a worker keeps at hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.operations.claim_jobs import ClaimedJob
+from holdfast.operations.lease import Lease
+from holdfast.worker.buffer import Buffer
+
+
+class _Time:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        monkeypatch.setattr("time.monotonic", lambda: self.now)
+
+
+def _job(job_id: str, claimed_at: int | None = None) -> ClaimedJob:
+    values: dict[str, Any] = dict.fromkeys(ClaimedJob._fields)
+    return ClaimedJob(**values | {"id": job_id, "lease_generation": 1, "claimed_at": claimed_at})
+
+
+def test_no_appetite_before_anything_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that has done nothing yet prefetches nothing."""
+    time = _Time(monkeypatch)
+    buffer = Buffer(500)
+    time.now += 1
+    buffer.measure(0)
+    assert buffer.appetite == 0
+
+
+def test_appetite_is_the_work_of_thirty_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand jobs a second are thirty at hand; low water is half of that."""
+    time = _Time(monkeypatch)
+    buffer = Buffer(500)
+    time.now += 1
+    buffer.measure(1_001)
+    assert (buffer.appetite, buffer.low_water) == (30, 15)
+
+
+def test_appetite_is_bounded_by_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However fast, never more than one claim takes."""
+    time = _Time(monkeypatch)
+    buffer = Buffer(20)
+    time.now += 1
+    buffer.measure(1_000_000)
+    assert buffer.appetite == 20
+
+
+def test_slow_jobs_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that finishes one job a second keeps none waiting."""
+    time = _Time(monkeypatch)
+    buffer = Buffer(500)
+    for finished in range(20):
+        time.now += 1
+        buffer.measure(finished)
+    assert buffer.appetite == 0
+
+
+def test_appetite_grows_at_once_and_shrinks_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One slow look does not empty the pipeline; many do."""
+    time = _Time(monkeypatch)
+    buffer = Buffer(500)
+    time.now += 0.1
+    buffer.measure(1_001)
+    high = buffer.appetite
+    assert high == 300
+    time.now += 0.1
+    buffer.measure(1_001)
+    assert 0.7 * high < buffer.appetite < high
+    for _ in range(60):
+        time.now += 0.1
+        buffer.measure(1_001)
+    assert buffer.appetite == 0
+
+
+def test_short_spans_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A burst within a millisecond is no rate."""
+    time = _Time(monkeypatch)
+    buffer = Buffer(500)
+    time.now += 0.001
+    buffer.measure(50)
+    assert buffer.appetite == 0
+
+
+def test_reserve_becomes_ready_when_the_next_claim_committed() -> None:
+    """The two levels, and the instant by which the reserve is known."""
+    buffer = Buffer(500)
+    buffer.promote([_job("a", 7), _job("b", 7)])
+    assert (len(buffer.ready), buffer.reserved_at, len(buffer)) == (0, 7, 2)
+    buffer.promote([_job("c", 8)])
+    assert [job.id for job in buffer.ready] == ["a", "b"]
+    assert buffer.reserved_at == 8
+    buffer.promote([])
+    assert [job.id for job in buffer.ready] == ["a", "b", "c"]
+    assert buffer.reserved_at is None
+
+
+def test_lost_jobs_are_dropped_by_their_lease() -> None:
+    """Only the generation that was lost; the same job under another stays."""
+    buffer = Buffer(500)
+    buffer.ready.extend([_job("a"), _job("b")])
+    buffer.reserve = [_job("c")]
+    buffer.drop({Lease("a", 1), Lease("b", 2), Lease("c", 1)})
+    assert [job.id for job in buffer] == ["b"]
+
+
+def test_clear_takes_everything_out() -> None:
+    """Both levels, in order."""
+    buffer = Buffer(500)
+    buffer.ready.append(_job("a"))
+    buffer.reserve = [_job("b")]
+    assert [job.id for job in buffer.clear()] == ["a", "b"]
+    assert len(buffer) == 0
