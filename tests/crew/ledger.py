@@ -41,7 +41,9 @@ class Ledger:
     def read(self, event: str | None = None) -> list[Entry]:
         if not self.path.exists():
             return []
-        entries = [Entry(**json.loads(line)) for line in self.path.read_text().splitlines()]
+        # A reader may see the line that is just being written.
+        lines = [line for line in self.path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        entries = [Entry(**json.loads(line)) for line in lines]
         return [entry for entry in entries if event is None or entry.event == event]
 
     def numbers(self, event: str) -> set[int]:

@@ -127,7 +127,7 @@ def test_second_signal_stops_at_once(crew: Crew, database: Database, number: sig
     worker = crew.start(SLOW_TO_SUSPECT)
     crew.ledger.wait("started", 3)
     worker.send(number)
-    wait_for(lambda: "draining" in database.workers().values(), "the first signal was heard", patience=15)
+    wait_for(lambda: f"{number.name}: no new jobs" in crew.said, "the first signal was heard")
     began = time.monotonic()
 
     worker.send(number)

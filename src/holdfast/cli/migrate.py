@@ -27,8 +27,11 @@ def up(app: App) -> None:
     Safe to run from many processes at once: one does it, the others wait and find it done.
     """
     require_connection(app)
-    with app.client() as client:
-        applied = client.migrate()
+    store = app.store.sync()  # not a client: on SQLite opening one would migrate before we can say so
+    try:
+        applied = store.migrate()
+    finally:
+        store.close()
     for migration in applied:
         click.echo(f"applied {_title(migration)}")
     newest = app.store.known_migrations()[-1]

@@ -164,7 +164,7 @@ class SqliteAsyncStore(_Shared):
 
     def __init__(self, store: SqliteStore) -> None:
         super().__init__(store)
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="holdfast-reader")
+        self._threads = _reader_threads()
 
     async def run(self, verb: Verb[T], *, read_only: bool = False) -> T:
         if read_only:
@@ -185,5 +185,10 @@ class SqliteAsyncStore(_Shared):
         return await self.run(lambda: migrate(known_migrations(self._store.library)))
 
     async def close(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._threads, self.close_all)
-        self._threads.shutdown()
+        threads, self._threads = self._threads, _reader_threads()
+        await asyncio.get_running_loop().run_in_executor(threads, self.close_all)
+        threads.shutdown()
+
+
+def _reader_threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="holdfast-reader")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("holdfast.stores.sqlite")
 _OLDEST = (3, 37, 0)
+_OPENING_SECONDS = 5.0
 _WAL_RESET_FIXED = (3, 51, 3)
 _warned: set[str] = set()
 
@@ -31,7 +32,7 @@ def connect(path: str, config: StoreConfig) -> sqlite3.Connection:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
         try:
             # Set by the first process to come; a second one meets a lock for a moment and finds it done.
-            connection.execute("PRAGMA busy_timeout = 5000")
+            connection.execute(f"PRAGMA busy_timeout = {_OPENING_SECONDS * 1000:.0f}")
             connection.execute(f"PRAGMA journal_mode = {config.journal}")
             connection.execute("PRAGMA busy_timeout = 0")
             connection.execute(f"PRAGMA synchronous = {config.synchronous}")
@@ -40,6 +41,8 @@ def connect(path: str, config: StoreConfig) -> sqlite3.Connection:
             connection.close()
             raise
     except sqlite3.OperationalError as error:
+        if is_busy(error):
+            raise DatabaseBusy(_OPENING_SECONDS) from error
         raise DatabaseUnavailable(f"cannot open {path}: {error}") from error
     except sqlite3.DatabaseError as error:
         raise StoreError(f"cannot use {path}: {error}") from error

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
+import sys
 from collections.abc import Callable
 
 from holdfast.worker.worker import Worker
 
 _log = logging.getLogger("holdfast.worker")
+
+_DEAF_SECONDS = 1.0
 
 
 def run_until_signalled(make_worker: Callable[[], Worker]) -> None:
@@ -23,6 +27,20 @@ async def _serve(make_worker: Callable[[], Worker]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _stop, worker, number)
     await worker.run()
+    await _leave_the_deaf()
+
+
+async def _leave_the_deaf() -> None:
+    """The jobs are back in the database; a handler that swallows its cancellation must not keep the process."""
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    if rest and (deaf := (await asyncio.wait(rest, timeout=_DEAF_SECONDS))[1]):
+        _log.error("%d handlers do not react to their cancellation; the process ends without them", len(deaf))
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _stop(worker: Worker, number: signal.Signals) -> None:

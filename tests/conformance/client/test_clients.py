@@ -169,7 +169,7 @@ class Promises:
         chains = []
         for handler in (asynchronous, plain):
             handler.__annotations__["value"] = handler.__annotations__["return"] = annotation
-            job = place.app.job()(handler)
+            job: JobHandle[..., Any] = place.app.job()(handler)
             chains.append(await settled(place.client.enqueue(job.call(value=value))))
         assert await adrain(place.app) == Drained(completed=2)
         assert seen == [value, value]
@@ -184,7 +184,7 @@ class Promises:
 
         async def flaky(ctx: Context) -> str:
             before = ctx.job.last_attempt_error
-            seen.append((ctx.attempt, before and before.message))
+            seen.append((ctx.attempt, before.message if before else None))
             if ctx.attempt < 3:
                 raise ValueError(f"time {ctx.attempt}")
             return "done"
