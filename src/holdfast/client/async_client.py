@@ -71,8 +71,10 @@ class AsyncClient:
             return []
         if tx is None:
             await self._store.ensure_ready()
-            existing = await self._run_again(lambda: enqueue_jobs(batch.documents, None, batch.given_ids))
-            self._hinter.hint(batch.queues)
+            channel = self._channel if self._hinter.may_ride_along() else None
+            existing = await self._run_again(lambda: enqueue_jobs(batch.documents, channel, batch.given_ids))
+            if channel is None:
+                self._hinter.hint(batch.queues)
         else:
             borrowed = await self._store.borrow(tx)
             is_hooked = borrowed.on_commit(partial(self._hinter.hint, batch.queues))

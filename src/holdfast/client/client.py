@@ -74,8 +74,10 @@ class Client:
             return []
         if tx is None:
             self._store.ensure_ready()
-            existing = self._run_again(lambda: enqueue_jobs(batch.documents, None, batch.given_ids))
-            self._hinter.hint(batch.queues)
+            channel = self._channel if self._hinter.may_ride_along() else None
+            existing = self._run_again(lambda: enqueue_jobs(batch.documents, channel, batch.given_ids))
+            if channel is None:
+                self._hinter.hint(batch.queues)
         else:
             borrowed = self._store.borrow(tx)
             is_hooked = borrowed.on_commit(partial(self._hinter.hint, batch.queues))

@@ -12,6 +12,10 @@ class Hinter(Protocol):
     def hint(self, queues: Iterable[str]) -> None:
         """There is work in `queues`; sent soon, many hints as one."""
 
+    def may_ride_along(self) -> bool:
+        """Whether the next hint should go out with the commit of the work itself; seldom."""
+        ...
+
     def close(self) -> None:
         """Send what is left; idempotent."""
 
@@ -34,6 +38,10 @@ class Silence:
 
     def hint(self, queues: Iterable[str]) -> None:
         """Nothing to do."""
+
+    def may_ride_along(self) -> bool:
+        """Nothing rides."""
+        return False
 
     def close(self) -> None:
         """Nothing to do."""

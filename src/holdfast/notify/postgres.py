@@ -7,6 +7,7 @@ import contextlib
 import logging
 import random
 import threading
+import time
 from collections.abc import Iterable
 
 import psycopg
@@ -22,6 +23,8 @@ _library = SqlLibrary("postgres", "holdfast", "", Style.PYFORMAT)
 _PING_SECONDS = 15.0
 #: hints of one process are at least this far apart: the first leaves at once, the rest gather
 _DEBOUNCE_SECONDS = 0.005
+#: a hint inside the commit saves a round trip, but all of the server's notifying commits wait for each other: rarely
+_RIDE_SECONDS = 0.05
 _LONGEST_BACKOFF = 5.0
 
 
@@ -39,6 +42,15 @@ class PostgresHinter:
         self._wake = threading.Condition()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
+        self._last_ride = 0.0
+
+    def may_ride_along(self) -> bool:
+        now = time.monotonic()
+        with self._wake:
+            if now - self._last_ride < _RIDE_SECONDS:
+                return False
+            self._last_ride = now
+            return True
 
     def hint(self, queues: Iterable[str]) -> None:
         with self._wake:

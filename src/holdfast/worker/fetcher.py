@@ -154,6 +154,8 @@ class Fetcher:
         if len(self._buffer):
             until.append(now + _STALL_SECONDS)
         await self._waker.wait(max(0.0, min(until) - now))
+        # Whatever woke us may have come after the last look, and stand in a lane that we do not know.
+        self._has_looked_since_claim = False
 
     def _let_go_of_stalled(self) -> None:
         """Long jobs have taken all slots: what waits behind them goes back, for whoever has room."""
