@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,16 +15,9 @@ from holdfast.operations.claim_jobs import claim_jobs, find_lanes
 from tests.crew.database import Database
 from tests.crew.process import BRISK, STEADY, Crew, WorkerProcess, crew_on
 from tests.crew.waiting import wait_for
-from tools.postgres_server import PostgresServer, available
+from tools.postgres_server import PostgresServer
 
 EXPENSIVE = pytest.mark.parametrize("database", ["sqlite", "pg18"], indirect=True)
-
-
-@pytest.fixture
-def own_server() -> Iterator[PostgresServer]:
-    """A server that the test may stop."""
-    with PostgresServer(available()[18]) as server:
-        yield server
 
 
 def crashes(database: Database) -> int:

@@ -11,11 +11,16 @@ from holdfast.operations.statement import Operation, Statement
 
 
 class Completion(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A finished job; `output` is JSON text inside the JSON document, so that scalars stay JSON in both databases."""
+    """A finished job.
+
+    `output` is JSON text inside the JSON document, so that scalars stay JSON in both databases; without `duration_ms`
+    the time since the claim is taken, which includes waiting in the worker's buffer.
+    """
 
     id: str
     lease_generation: int
     output: str | None = None
+    duration_ms: int | None = None
 
 
 def complete_jobs(worker_id: str | None, jobs: Sequence[Completion]) -> Operation[Settlement]:

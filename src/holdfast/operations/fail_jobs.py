@@ -21,6 +21,7 @@ class Failure(msgspec.Struct, frozen=True):
     delay_ms: int
     is_final: bool
     max_attempts: int
+    duration_ms: int | None = None
 
 
 @dataclass(slots=True)

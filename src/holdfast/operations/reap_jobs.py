@@ -6,7 +6,7 @@ and written by a fenced statement that checks the reason again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -66,11 +66,13 @@ class _StoredRetry(msgspec.Struct):
 
 
 def reap_jobs(
-    worker_id: str, dead_after: timedelta, is_steady: Callable[[], bool] = lambda: True
+    worker_id: str,
+    dead_after: timedelta,
+    choose: Callable[[Sequence[Reapable]], Sequence[Reapable]] = lambda found: found,
 ) -> Operation[ReapCounts]:
     """One batch; `worker_id` is the reaper's own, whose jobs are left alone.
 
-    `is_steady` is asked when the database has answered: the question may have waited out an outage, after which
+    `choose` is asked when the database has answered: the question may have waited out an outage, after which
     everybody's heartbeat is old, or the process may have slept through everybody's.
     """
     rows = yield Statement(
@@ -78,9 +80,10 @@ def reap_jobs(
         {"worker": worker_id, "dead_after_ms": milliseconds(dead_after)},
         literals={"limit": _BATCH},
     )
-    if not rows or not is_steady():
+    chosen = choose([Reapable(*row) for row in rows])
+    if not chosen:
         return ReapCounts()
-    verdicts = [verdict(Reapable(*row)) for row in rows]
+    verdicts = [verdict(job) for job in chosen]
     reaped = yield Statement("reap_jobs", {"dead_after_ms": milliseconds(dead_after), "jobs": document(verdicts)})
     dead = sum(outcome == "dead_letter" for _, outcome in reaped)
     return ReapCounts(returned=len(reaped) - dead, dead_letters=dead)

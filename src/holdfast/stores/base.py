@@ -38,6 +38,9 @@ class SyncStore(Protocol):
     def close(self) -> None:
         """Give back connections; idempotent."""
 
+    def interrupt(self) -> None:
+        """Break every connection, from any thread: nobody answers on them. The next verb opens new ones."""
+
 
 class AsyncStore(Protocol):
     """For one event loop."""
@@ -64,6 +67,9 @@ class AsyncStore(Protocol):
 
     async def close(self) -> None:
         """Give back connections; idempotent."""
+
+    def interrupt(self) -> None:
+        """Break every connection: nobody answers on them. The next verb opens new ones."""
 
 
 class Store(Protocol):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
+import socket
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, TypeVar
@@ -29,7 +31,7 @@ T = TypeVar("T")
 
 _BACKEND_PID = b"SELECT pg_backend_pid()"
 
-_CLOSED = "this client is closed; open a new one with app.client()"
+_INTERRUPTED = "the connections were closed meanwhile"
 
 #: how long a verb waits for a connection, and the pool tries for one: in the pool's own five minutes the pauses between
 #: tries double until one is as long as the outage was
@@ -136,6 +138,7 @@ class PostgresSyncStore:
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
         self._pool: ConnectionPool[Any] | None = None
+        self._busy: set[psycopg.Connection[Any]] = set()
         self._opening = threading.Lock()
         self._is_ready = False
 
@@ -177,6 +180,14 @@ class PostgresSyncStore:
             self._pool.close()
             self._pool = None
 
+    def interrupt(self) -> None:
+        with self._opening:
+            pool, self._pool = self._pool, None
+        for connection in list(self._busy):
+            _sever(connection)
+        if pool is not None:
+            pool.close(timeout=0)
+
     def _execute(self, connection: psycopg.Connection[Any], statement: Statement) -> Rows:
         parameters = self._store.parameters(statement)
         script = self._store.script(statement)
@@ -207,11 +218,15 @@ class PostgresSyncStore:
             pool = self._pool
         try:
             with pool.connection() as connection:
-                yield connection
+                self._busy.add(connection)
+                try:
+                    yield connection
+                finally:
+                    self._busy.discard(connection)
         except PoolTimeout as error:
             raise self._store.timeout_error() from error
         except PoolClosed as error:
-            raise StoreError(_CLOSED) from error
+            raise DatabaseUnavailable(_INTERRUPTED) from error
 
 
 class PostgresAsyncStore:
@@ -220,6 +235,9 @@ class PostgresAsyncStore:
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
         self._pool: AsyncConnectionPool[Any] | None = None
+        self._busy: set[psycopg.AsyncConnection[Any]] = set()
+        self._opening = asyncio.Lock()
+        self._closing: set[asyncio.Task[None]] = set()
         self._is_ready = False
 
     @property
@@ -262,6 +280,17 @@ class PostgresAsyncStore:
         if self._pool is not None:
             await self._pool.close()
             self._pool = None
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    def interrupt(self) -> None:
+        pool, self._pool = self._pool, None
+        for connection in self._busy:
+            _sever(connection)
+        if pool is not None:
+            task = asyncio.create_task(pool.close(timeout=0))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
 
     async def _execute(self, connection: psycopg.AsyncConnection[Any], statement: Statement) -> Rows:
         parameters = self._store.parameters(statement)
@@ -277,26 +306,42 @@ class PostgresAsyncStore:
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-        if self._pool is None:
-            self._pool = AsyncConnectionPool(
-                self._store.conninfo,
-                min_size=0,
-                max_size=self._store.config.pool_size,
-                kwargs=self._store.connection_options,
-                configure=_adapt_async,
-                open=False,
-                timeout=_PATIENCE_SECONDS,
-                reconnect_timeout=_PATIENCE_SECONDS,
-                name="holdfast",
-            )
-            await self._pool.open()
+        pool = self._pool or await self._open()
         try:
-            async with self._pool.connection() as connection:
-                yield connection
+            async with pool.connection() as connection:
+                self._busy.add(connection)
+                try:
+                    yield connection
+                finally:
+                    self._busy.discard(connection)
         except PoolTimeout as error:
             raise await asyncio.to_thread(self._store.timeout_error) from error
         except PoolClosed as error:
-            raise StoreError(_CLOSED) from error
+            raise DatabaseUnavailable(_INTERRUPTED) from error
+
+    async def _open(self) -> AsyncConnectionPool[Any]:
+        async with self._opening:
+            if self._pool is None:
+                pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
+                    self._store.conninfo,
+                    min_size=0,
+                    max_size=self._store.config.pool_size,
+                    kwargs=self._store.connection_options,
+                    configure=_adapt_async,
+                    open=False,
+                    timeout=_PATIENCE_SECONDS,
+                    reconnect_timeout=_PATIENCE_SECONDS,
+                    name="holdfast",
+                )
+                await pool.open()
+                self._pool = pool
+            return self._pool
+
+
+def _sever(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    """Whoever waits for an answer on it gets an error; closing it would leave him waiting."""
+    with contextlib.suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
 
 
 @contextlib.contextmanager

@@ -118,6 +118,9 @@ class _Shared:
             self._writer = shared_writer(self._store)
         return self._writer
 
+    def interrupt(self) -> None:
+        """A file always answers."""
+
     def close_all(self) -> None:
         self._reader.close()
         if self._writer is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import traceback
 
 from holdfast.model.clock import milliseconds
@@ -26,25 +27,31 @@ Ending = Completion | Failure | Lease | None
 class Attempt:
     """A job under this worker's lease, from its start to its outcome."""
 
-    __slots__ = ("cancelled", "handler", "is_over", "job", "lease", "task", "timer", "worker_id")
+    __slots__ = ("cancelled", "handler", "is_over", "job", "lease", "started_at", "task", "timer", "worker_id")
 
     def __init__(self, job: ClaimedJob, handler: Handler | None, worker_id: str) -> None:
         self.job = job
         self.lease = Lease(job.id, job.lease_generation)
         self.handler = handler
+        self.started_at = time.monotonic()
         self.worker_id = worker_id
         self.cancelled: Cancellation | None = None
         self.task: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.is_over = False
 
+    @property
+    def duration_ms(self) -> int:
+        return int((time.monotonic() - self.started_at) * 1000)
+
     def completion(self, output: object) -> Completion:
         """The handler returned."""
         assert self.handler is not None  # noqa: S101 - nothing ran without one
         codec = self.handler.job_type.output
         if output is None and codec.accepts_null:
-            return Completion(self.job.id, self.job.lease_generation)
-        return Completion(self.job.id, self.job.lease_generation, codec.encode(output).decode())
+            return Completion(self.job.id, self.job.lease_generation, None, self.duration_ms)
+        encoded = codec.encode(output).decode()
+        return Completion(self.job.id, self.job.lease_generation, encoded, self.duration_ms)
 
     def failure(self, error: BaseException) -> Failure:
         """The handler raised; whether and when it is tried again is its type's retry policy."""
@@ -56,6 +63,7 @@ class Attempt:
             milliseconds(retry.delay(self.job.attempt)),
             not retry.repeats(error),
             retry.max_attempts,
+            self.duration_ms,
         )
 
     def ending_of_cancelled(self, error: BaseException) -> Ending:

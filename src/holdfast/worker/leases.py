@@ -39,6 +39,7 @@ class LeaseKeeper:
         lost: Callable[[set[Lease]], None],
         silent: Callable[[], None],
         heard: Callable[[], None],
+        interrupt: Callable[[], None],
     ) -> None:
         self._store = store
         self._identity = identity
@@ -47,7 +48,11 @@ class LeaseKeeper:
         self._lost = lost
         self._silent = silent
         self._heard = heard
+        self._interrupt = interrupt
+        self._interrupted: _Moment | None = None
         self._stop = threading.Event()
+        #: could not be renewed because somebody else has locked their rows; tried again at every tick
+        self._locked: set[Lease] = set()
         self._judging = threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="holdfast-leases", daemon=True)
         self._watcher = threading.Thread(target=self._watch, name="holdfast-watch", daemon=True)
@@ -85,7 +90,9 @@ class LeaseKeeper:
             if now >= next_beat:
                 next_beat = now + (self._config.heartbeat.total_seconds() if self._beat() else tick)
             if now >= next_renewal:
-                next_renewal = now + (self._config.renew.total_seconds() if self._renew() else tick)
+                next_renewal = now + (self._config.renew.total_seconds() if self._renew(self._leases()) else tick)
+            elif self._locked:
+                self._renew(lease for lease in self._leases() if lease in self._locked)
 
     def _watch(self) -> None:
         """Beside the thread that may be waiting for a database which does not answer."""
@@ -109,16 +116,19 @@ class LeaseKeeper:
             self._heard()
         return True
 
-    def _renew(self) -> bool:
-        leases, lost = _newest(self._leases())
+    def _renew(self, held: Iterable[Lease]) -> bool:
+        leases, lost = _newest(held)
+        locked: set[Lease] = set()
         try:
             for start in range(0, len(leases), _BATCH):
                 batch = leases[start : start + _BATCH]
                 settlement = self._store.run(lambda batch=batch: renew_leases(batch, self._config.lease))  # type: ignore[misc]
                 lost |= {lease for lease in batch if lease.id in settlement.lost}
+                locked |= {lease for lease in batch if lease.id in settlement.locked}
         except HoldfastError as error:
             _log.warning("lease renewal failed: %s", error)
             return False
+        self._locked = locked
         if lost:
             self._lost(lost)
         return True
@@ -132,6 +142,11 @@ class LeaseKeeper:
             self._is_silent |= is_newly_silent
         if is_newly_silent:
             self._silent()
+        if self._is_silent and (self._interrupted is None or self._interrupted.age > patience):
+            # Connections may be half open: whoever waits for an answer on one waits for ever.
+            self._interrupted = _Moment()
+            self._store.interrupt()
+            self._interrupt()
 
     @property
     def _was_away(self) -> bool:

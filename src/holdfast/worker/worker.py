@@ -170,6 +170,7 @@ class Worker:
             lost=lambda leases: tell(slots.lose, leases),
             silent=lambda: tell(slots.fall_silent),
             heard=lambda: tell(slots.be_heard),
+            interrupt=lambda: tell(self._store.interrupt),
         )
         reaper = Reaper(
             self._store,

@@ -11,7 +11,6 @@ from holdfast.app import App
 from holdfast.errors import InvalidPayload
 from holdfast.model.retry import Retry
 from holdfast.operations.claim_jobs import ClaimedJob
-from holdfast.operations.complete_jobs import Completion
 from holdfast.operations.fail_jobs import Failure
 from holdfast.operations.lease import Lease
 from holdfast.worker import Cancellation
@@ -32,10 +31,12 @@ def _attempt(number: int = 1, output: Any = None, **policy: Any) -> Attempt:
 
 
 def test_completion() -> None:
-    """The output is JSON text; no output is none at all."""
-    assert _attempt().completion(None) == Completion("j", 3)
-    assert _attempt(output=dict[str, int]).completion({"a": 1}) == Completion("j", 3, '{"a":1}')
-    assert _attempt(output=str).completion("null") == Completion("j", 3, '"null"')
+    """The output is JSON text; no output is none at all; the fence and the time it took come along."""
+    completion = _attempt().completion(None)
+    assert (completion.id, completion.lease_generation, completion.output) == ("j", 3, None)
+    assert completion.duration_ms is not None
+    assert _attempt(output=dict[str, int]).completion({"a": 1}).output == '{"a":1}'
+    assert _attempt(output=str).completion("null").output == '"null"'
 
 
 @pytest.mark.parametrize(

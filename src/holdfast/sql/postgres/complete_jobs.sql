@@ -9,12 +9,12 @@
 --   loop over the batch (500 jobs: 27 ms instead of 13).
 -- locks: job rows by id, never waited for.
 WITH sent AS MATERIALIZED (
-    SELECT id, lease_generation, output
+    SELECT id, lease_generation, output, duration_ms
     FROM json_to_recordset(CAST(CAST(:jobs AS text) AS json))
-         AS done (id /*id*/uuid, lease_generation bigint, output text)
+         AS done (id /*id*/uuid, lease_generation bigint, output text, duration_ms bigint)
 ),
 holding AS MATERIALIZED (
-    SELECT job.ctid, sent.output
+    SELECT job.ctid, sent.output, sent.duration_ms
     FROM sent JOIN /*schema.*/job AS job ON job.id = sent.id
     WHERE job.id = ANY (ARRAY(SELECT id FROM sent))
       AND CASE WHEN job.status = 'running' THEN job.lease_generation END = sent.lease_generation
@@ -27,8 +27,8 @@ completed AS (
         output = CAST(holding.output AS json),
         finished_at = coalesce(CAST(:now AS timestamptz), statement_timestamp()),
         completed_by = CAST(:worker AS text),
-        duration_ms = extract(epoch FROM
-            coalesce(CAST(:now AS timestamptz), statement_timestamp()) - job.last_attempt_at) * 1000,
+        duration_ms = coalesce(holding.duration_ms, extract(epoch FROM
+            coalesce(CAST(:now AS timestamptz), statement_timestamp()) - job.last_attempt_at) * 1000),
         last_attempt_error = NULL,
         leased_by = NULL,
         leased_until = NULL

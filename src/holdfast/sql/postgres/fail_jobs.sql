@@ -7,13 +7,14 @@
 -- locks: job rows by id, never waited for.
 -- Attempts allowed: the job's own, the operator's for the type, the operator's for all, the type's.
 WITH sent AS MATERIALIZED (
-    SELECT id, lease_generation, error, delay_ms, is_final, max_attempts
+    SELECT id, lease_generation, error, delay_ms, is_final, max_attempts, duration_ms
     FROM json_to_recordset(CAST(CAST(:jobs AS text) AS json)) AS failed (
-        id /*id*/uuid, lease_generation bigint, error json, delay_ms bigint, is_final boolean, max_attempts integer
+        id /*id*/uuid, lease_generation bigint, error json, delay_ms bigint, is_final boolean, max_attempts integer,
+        duration_ms bigint
     )
 ),
 holding AS MATERIALIZED (
-    SELECT job.ctid, sent.error, sent.delay_ms, sent.is_final,
+    SELECT job.ctid, sent.error, sent.delay_ms, sent.is_final, sent.duration_ms,
            coalesce(
                job.max_attempts,
                (SELECT value::text::integer FROM /*schema.*/setting AS setting WHERE name = 'max_attempts:' || job.type_name),
@@ -32,7 +33,7 @@ ended AS (
         ready_at = CASE WHEN is_final OR attempt >= attempts_allowed THEN ready_at
                         ELSE moment + delay_ms * interval '1 millisecond' END,
         finished_at = CASE WHEN is_final OR attempt >= attempts_allowed THEN moment END,
-        duration_ms = extract(epoch FROM moment - last_attempt_at) * 1000,
+        duration_ms = coalesce(holding.duration_ms, extract(epoch FROM moment - last_attempt_at) * 1000),
         last_attempt_error = holding.error,
         leased_by = NULL,
         leased_until = NULL

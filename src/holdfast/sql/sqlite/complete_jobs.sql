@@ -6,11 +6,12 @@
 -- locks: the database's write lock.
 UPDATE /*schema.*/job AS job
 SET status = 'completed', output = sent.output, finished_at = :now, completed_by = :worker,
-    duration_ms = CAST(round((julianday(:now) - julianday(last_attempt_at)) * 86400000) AS INTEGER),
+    duration_ms = ifnull(sent.duration_ms,
+        CAST(round((julianday(:now) - julianday(last_attempt_at)) * 86400000) AS INTEGER)),
     last_attempt_error = NULL, leased_by = NULL, leased_until = NULL
 FROM (
     SELECT json_extract(value, '$.id') AS id, json_extract(value, '$.lease_generation') AS lease_generation,
-           json_extract(value, '$.output') AS output
+           json_extract(value, '$.output') AS output, json_extract(value, '$.duration_ms') AS duration_ms
     FROM json_each(:jobs)
 ) AS sent
 WHERE job.id = sent.id AND job.lease_generation = sent.lease_generation AND job.status = 'running';

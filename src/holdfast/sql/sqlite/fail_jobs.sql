@@ -7,7 +7,8 @@
 -- Attempts allowed: the job's own, the operator's for the type, the operator's for all, the type's.
 -- part: ended
 SELECT json_group_array(json_object(
-    'seq', job.seq, 'error', json_extract(sent.value, '$.error'), 'delay_ms', json_extract(sent.value, '$.delay_ms'),
+    'seq', job.seq, 'took_ms', json_extract(sent.value, '$.duration_ms'),
+    'error', json_extract(sent.value, '$.error'), 'delay_ms', json_extract(sent.value, '$.delay_ms'),
     'is_dead', json_extract(sent.value, '$.is_final') OR job.attempt >= ifnull(ifnull(ifnull(
         job.max_attempts,
         (SELECT CAST(value AS INTEGER) FROM /*schema.*/setting AS setting WHERE name = 'max_attempts:' || job.type_name)),
@@ -28,10 +29,12 @@ SET status = iif(is_dead, 'dead_letter', 'pending'),
     ready_at = iif(is_dead, ready_at,
         strftime('%Y-%m-%dT%H:%M:%f', :now, printf('+%.3f seconds', delay_ms / 1000.0)) || '000Z'),
     finished_at = iif(is_dead, :now, NULL),
-    duration_ms = CAST(round((julianday(:now) - julianday(last_attempt_at)) * 86400000) AS INTEGER),
+    duration_ms = ifnull(took_ms,
+        CAST(round((julianday(:now) - julianday(last_attempt_at)) * 86400000) AS INTEGER)),
     last_attempt_error = error, leased_by = NULL, leased_until = NULL
 FROM (
     SELECT json_extract(value, '$.seq') AS ended_seq, json_extract(value, '$.error') AS error,
+           json_extract(value, '$.took_ms') AS took_ms,
            json_extract(value, '$.delay_ms') AS delay_ms, json_extract(value, '$.is_dead') AS is_dead
     FROM json_each(:ended)
 )

@@ -83,6 +83,14 @@ async def limit_cuts_across_priorities(h: Harness) -> None:
 
 
 @CASES
+async def limit_takes_the_earliest(h: Harness) -> None:
+    """Of one priority, the job that became claimable first is taken first, though it was enqueued last."""
+    late, middle, early = [await h.put_one(at=h.now + timedelta(seconds=seconds)) for seconds in (30, 20, 10)]
+    h.clock.advance(60)
+    assert [ids_of(await h.claim(1)) for _ in range(3)] == [[early], [middle], [late]]
+
+
+@CASES
 async def future_jobs_wait(h: Harness) -> None:
     """A job is not claimed a microsecond before its time, and is claimed at it."""
     job_id = await h.put_one(at=h.now + timedelta(seconds=10))

@@ -52,22 +52,36 @@ async def changes_replace(h: Harness) -> None:
 
 
 @CASES
-async def every_field_is_compared(h: Harness) -> None:
-    """A change of one field alone is written, a timeout that comes or goes included."""
-    variants = [
-        _job_type("a"),
+async def every_field_is_compared_and_written(h: Harness) -> None:
+    """A change of one field alone is written, and taken back, a timeout that comes or goes included."""
+    base = _job_type("a")
+    text = "SELECT queue, max_attempts, timeout_ms, CAST(retry AS text), registered_at FROM {job_type}"
+    for variant in (
         _job_type("a", queue="q"),
         _job_type("a", max_attempts=9),
         _job_type("a", factor=5.0),
+        _job_type("a", jitter=0.5),
         _job_type("a", timeout=timedelta(seconds=1)),
-        _job_type("a"),
-    ]
-    stamps = set()
-    for variant in variants:
-        h.clock.advance(1)
-        await _register(h, variant)
-        stamps.add(h.sql("SELECT registered_at FROM {job_type}")[0][0])
-    assert len(stamps) == len(variants)
+    ):
+        for job_type in (base, variant, base):
+            h.clock.advance(1)
+            before = h.sql(text)
+            await _register(h, job_type)
+            ((queue, max_attempts, timeout_ms, policy, registered_at),) = h.sql(text)
+            retry = msgspec.json.decode(policy)
+            found = (queue, max_attempts, timeout_ms, retry["factor"], retry["jitter"], retry["max_attempts"])
+            timeout = None if job_type.timeout is None else 1_000
+            wanted = job_type.retry
+            assert found == (
+                job_type.queue,
+                wanted.max_attempts,
+                timeout,
+                wanted.factor,
+                wanted.jitter,
+                wanted.max_attempts,
+            )
+            if job_type is variant:
+                assert registered_at != before[0][4]
 
 
 @CASES

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
-from holdfast.operations.reap_jobs import reap_jobs
+from holdfast.operations.lease import Lease
+from holdfast.operations.reap_jobs import Reapable, reap_jobs
 from holdfast.operations.worker_life import forget_workers
 from holdfast.stores import AsyncStore
+
+
+#: a living worker's lease runs out when somebody keeps its row locked: for so many times `dead_after` it may catch up
+_EXPIRY_GRACE = 10
 
 
 class Reaper:
@@ -36,11 +42,12 @@ class Reaper:
         self._dead_after = dead_after
         self._is_steady = is_steady
         self._returned = returned
+        self._expired: dict[Lease, float] = {}
 
     async def run_once(self) -> Mapping[str, int]:
         counts = {"returned": 0, "dead_letters": 0, "dead_workers": 0}
         while self._is_steady():
-            reaped = await self._store.run(lambda: reap_jobs(self._worker_id, self._dead_after, self._is_steady))
+            reaped = await self._store.run(lambda: reap_jobs(self._worker_id, self._dead_after, self._choose))
             counts["returned"] += reaped.returned
             counts["dead_letters"] += reaped.dead_letters
             if reaped.returned + reaped.dead_letters == 0:
@@ -50,3 +57,15 @@ class Reaper:
         if self._is_steady():
             counts["dead_workers"] = len(await self._store.run(lambda: forget_workers(self._dead_after)))
         return counts
+
+    def _choose(self, found: Sequence[Reapable]) -> Sequence[Reapable]:
+        if not self._is_steady():
+            return ()
+        now = time.monotonic()
+        leases = {Lease(job.id, job.lease_generation) for job in found if not job.is_owner_dead}
+        self._expired = {lease: self._expired.get(lease, now) for lease in leases}
+        patient_since = now - _EXPIRY_GRACE * self._dead_after.total_seconds()
+        overdue = {lease for lease, since in self._expired.items() if since <= patient_since}
+        # One that is locked now stays; its patience begins anew.
+        self._expired |= dict.fromkeys(overdue, now)
+        return [job for job in found if job.is_owner_dead or Lease(job.id, job.lease_generation) in overdue]

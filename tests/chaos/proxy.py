@@ -1,0 +1,85 @@
+"""A bad network between a worker and PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+
+
+class Proxy:
+    """Forwards bytes; can stall what is open (new connections work), cut it, and delay everything."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._loop = asyncio.new_event_loop()
+        self._open: set[asyncio.StreamWriter] = set()
+        self._flow = asyncio.Event()
+        self.delay = 0.0
+        self.port = 0
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._target)
+            flow = self._flow
+            self._open |= {writer, there_writer}
+            ways = [self._pump(reader, there_writer, flow), self._pump(there_reader, writer, flow)]
+            await asyncio.wait([asyncio.ensure_future(way) for way in ways], return_when=asyncio.FIRST_COMPLETED)
+            self._open -= {writer, there_writer}
+            there_writer.close()
+        writer.close()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flow: asyncio.Event) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                await asyncio.sleep(self.delay)
+                await flow.wait()
+                writer.write(data)
+                await writer.drain()
+
+    def _do(self, what: object) -> None:
+        self._loop.call_soon_threadsafe(what)  # type: ignore[arg-type]  # a plain callable
+
+    def stall(self) -> None:
+        """What is open swallows every byte from now on, without a word; what is opened later works."""
+        self._do(lambda: (self._flow.clear(), setattr(self, "_flow", _flowing())))
+
+    def cut(self) -> None:
+        """Reset what is open."""
+        self._do(lambda: [writer.transport.abort() for writer in self._open])
+
+    def url(self, database_url: str) -> str:
+        return database_url.replace(f":{self._target}/", f":{self.port}/")
+
+    def run(self, started: threading.Event) -> None:
+        async def listen() -> None:
+            self._flow.set()
+            server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+            self.port = server.sockets[0].getsockname()[1]
+            started.set()
+
+        self._loop.run_until_complete(listen())
+        self._loop.run_forever()
+
+    def stop(self) -> None:
+        self._do(self._loop.stop)
+
+
+def _flowing() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
+@contextlib.contextmanager
+def proxy_to(port: int) -> Iterator[Proxy]:
+    proxy, started = Proxy(port), threading.Event()
+    thread = threading.Thread(target=proxy.run, args=(started,), daemon=True)
+    thread.start()
+    started.wait()
+    try:
+        yield proxy
+    finally:
+        proxy.stop()
+        thread.join()
