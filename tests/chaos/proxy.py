@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 
 class Proxy:
@@ -20,15 +20,18 @@ class Proxy:
         self.port = 0
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, asyncio.CancelledError):
             there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._target)
             flow = self._flow
             self._open |= {writer, there_writer}
-            ways = [self._pump(reader, there_writer, flow), self._pump(there_reader, writer, flow)]
-            await asyncio.wait([asyncio.ensure_future(way) for way in ways], return_when=asyncio.FIRST_COMPLETED)
+            there = asyncio.ensure_future(self._pump(reader, there_writer, flow))
+            back = asyncio.ensure_future(self._pump(there_reader, writer, flow))
+            await asyncio.wait([there, back], return_when=asyncio.FIRST_COMPLETED)
+            there.cancel()
+            back.cancel()
             self._open -= {writer, there_writer}
-            there_writer.close()
-        writer.close()
+            there_writer.transport.abort()
+        writer.transport.abort()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flow: asyncio.Event) -> None:
         with contextlib.suppress(OSError):
@@ -38,12 +41,18 @@ class Proxy:
                 writer.write(data)
                 await writer.drain()
 
-    def _do(self, what: object) -> None:
-        self._loop.call_soon_threadsafe(what)  # type: ignore[arg-type]  # a plain callable
+    def _do(self, what: Callable[[], object]) -> None:
+        self._loop.call_soon_threadsafe(what)
 
     def stall(self) -> None:
         """What is open swallows every byte from now on, without a word; what is opened later works."""
-        self._do(lambda: (self._flow.clear(), setattr(self, "_flow", _flowing())))
+
+        def stall() -> None:
+            self._flow.clear()
+            self._flow = asyncio.Event()
+            self._flow.set()
+
+        self._do(stall)
 
     def cut(self) -> None:
         """Reset what is open."""
@@ -53,23 +62,30 @@ class Proxy:
         return database_url.replace(f":{self._target}/", f":{self.port}/")
 
     def run(self, started: threading.Event) -> None:
-        async def listen() -> None:
+        async def listen() -> asyncio.Server:
             self._flow.set()
             server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
             self.port = server.sockets[0].getsockname()[1]
             started.set()
+            return server
 
-        self._loop.run_until_complete(listen())
+        async def end() -> None:
+            server.close()
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for writer in self._open:
+                writer.transport.abort()
+            await asyncio.sleep(0)  # the transports close their sockets
+
+        server = self._loop.run_until_complete(listen())
         self._loop.run_forever()
+        self._loop.run_until_complete(end())
+        self._loop.close()
 
     def stop(self) -> None:
         self._do(self._loop.stop)
-
-
-def _flowing() -> asyncio.Event:
-    event = asyncio.Event()
-    event.set()
-    return event
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -12,16 +13,17 @@ from tests.crew.database import Database
 from tests.crew.process import BRISK, Crew
 
 STORM_SECONDS = 10.0
+FEW = replace(BRISK, concurrency=4)
 
 
 @pytest.mark.parametrize("database", ["sqlite", "pg18"], indirect=True)
 def test_freeze_storm(crew: Crew, database: Database, dice: random.Random) -> None:
     """Three workers, of which one or two stand still for anything between a moment and longer than dead_after."""
-    workers = [crew.start(BRISK) for _ in range(3)]
+    workers = [crew.start(FEW) for _ in range(3)]
 
     def call(number: int) -> object:
         kind = dice.choice([crew.jobs.note, crew.jobs.note_sync])
-        return kind.call(number=number, pause=dice.choice([0, 0.01, 0.3]))
+        return kind.call(number=number, pause=dice.choice([0, 0.01, 0.1]))
 
     with load(crew, call) as storm:  # type: ignore[arg-type]  # a call is a call
         until = time.monotonic() + STORM_SECONDS

@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -39,23 +39,25 @@ BRISK = WorkerConfig(
 STEADY = replace(BRISK, heartbeat=timedelta(seconds=0.5), dead_after=timedelta(seconds=3), lease=timedelta(seconds=4))
 
 
-def _main(url: str, ledger: Path, log: Path, config: WorkerConfig, fault: Fault | None, options: dict[str, Any]) -> None:
+def _logged(log: Path, target: Callable[..., None], args: tuple[Any, ...]) -> None:
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     os.dup2(descriptor, sys.stdout.fileno())
     os.dup2(descriptor, sys.stderr.fileno())
     logging.basicConfig(level=logging.INFO, format="%(process)d %(asctime)s %(name)s %(message)s")
+    target(*args)
+
+
+def _work(url: str, ledger: Path, config: WorkerConfig, fault: Fault | None, options: dict[str, Any]) -> None:
     if fault is not None:
         fault.arm()
     make_jobs(url, ledger, **options).app.run_worker(config)
 
 
-class WorkerProcess:
-    """One worker, alone in its process."""
+class ChildProcess:
+    """A process that signals can be sent to; its output goes to a log."""
 
-    def __init__(self, crew: Crew, config: WorkerConfig, fault: Fault | None, options: dict[str, Any]) -> None:
-        self._process = _processes.Process(
-            target=_main, args=(crew.url, crew.ledger.path, crew.log, config, fault, options), daemon=True
-        )
+    def __init__(self, target: Callable[..., None], args: tuple[Any, ...], log: Path) -> None:
+        self._process = _processes.Process(target=_logged, args=(log, target, args), daemon=True)
         self._process.start()
         assert self._process.pid is not None
         self.pid: int = self._process.pid
@@ -92,6 +94,18 @@ class WorkerProcess:
         if exit_code is None:
             raise AssertionError(f"process {self.pid} did not end within {patience:g} s")
         return exit_code
+
+
+class WorkerProcess(ChildProcess):
+    """One worker, alone in its process."""
+
+    def __init__(self, crew: Crew, config: WorkerConfig, fault: Fault | None, options: dict[str, Any]) -> None:
+        super().__init__(_work, (crew.url, crew.ledger.path, config, fault, options), crew.log)
+
+
+def spawn(target: Callable[..., None], *args: Any, log: Path) -> ChildProcess:
+    """Any function of a module in a process of its own."""
+    return ChildProcess(target, args, log)
 
 
 def _state(pid: int) -> str:

@@ -68,9 +68,6 @@ class AsyncStore(Protocol):
     async def close(self) -> None:
         """Give back connections; idempotent."""
 
-    def interrupt(self) -> None:
-        """Break every connection: nobody answers on them. The next verb opens new ones."""
-
 
 class Store(Protocol):
     """A database, from which faces for threads and for an event loop are made."""

@@ -235,9 +235,7 @@ class PostgresAsyncStore:
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
         self._pool: AsyncConnectionPool[Any] | None = None
-        self._busy: set[psycopg.AsyncConnection[Any]] = set()
         self._opening = asyncio.Lock()
-        self._closing: set[asyncio.Task[None]] = set()
         self._is_ready = False
 
     @property
@@ -280,17 +278,6 @@ class PostgresAsyncStore:
         if self._pool is not None:
             await self._pool.close()
             self._pool = None
-        if self._closing:
-            await asyncio.wait(self._closing)
-
-    def interrupt(self) -> None:
-        pool, self._pool = self._pool, None
-        for connection in self._busy:
-            _sever(connection)
-        if pool is not None:
-            task = asyncio.create_task(pool.close(timeout=0))
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
 
     async def _execute(self, connection: psycopg.AsyncConnection[Any], statement: Statement) -> Rows:
         parameters = self._store.parameters(statement)
@@ -309,11 +296,7 @@ class PostgresAsyncStore:
         pool = self._pool or await self._open()
         try:
             async with pool.connection() as connection:
-                self._busy.add(connection)
-                try:
-                    yield connection
-                finally:
-                    self._busy.discard(connection)
+                yield connection
         except PoolTimeout as error:
             raise await asyncio.to_thread(self._store.timeout_error) from error
         except PoolClosed as error:
@@ -338,7 +321,7 @@ class PostgresAsyncStore:
             return self._pool
 
 
-def _sever(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+def _sever(connection: psycopg.Connection[Any]) -> None:
     """Whoever waits for an answer on it gets an error; closing it would leave him waiting."""
     with contextlib.suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as line:
         line.shutdown(socket.SHUT_RDWR)

@@ -145,10 +145,8 @@ class _Tally:
             return
         answers: dict[str, str] = dict(rows)  # type: ignore[arg-type]  # pairs of id and outcome
         for lease in _sent.decode(str(statement.parameters["jobs"])):
-            # complete_jobs answers only with what was not completed.
-            outcome = answers.get(lease.id, "completed")
-            if outcome not in ("lost", "locked"):
-                self._outcomes[lease.id, lease.lease_generation] = outcome
+            # complete_jobs answers only with what was not completed; what was locked is sent again.
+            self._outcomes[lease.id, lease.lease_generation] = answers.get(lease.id, "completed")
 
     def counts(self) -> Drained:
         found = list(self._outcomes.values())

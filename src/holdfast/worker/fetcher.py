@@ -13,11 +13,11 @@ from holdfast.model.scan_position import ScanPosition
 from holdfast.notify import Waker
 from holdfast.operations.claim_jobs import ClaimedJob, claim_jobs, claim_suspect, find_lanes
 from holdfast.operations.release_jobs import release_orphans
-from holdfast.stores import AsyncStore
 from holdfast.worker.backoff import Backoff
 from holdfast.worker.buffer import Buffer
 from holdfast.worker.config import WorkerConfig
 from holdfast.worker.demand import Demand
+from holdfast.worker.patient_store import PatientStore
 from holdfast.worker.slots import Slots
 
 _log = logging.getLogger("holdfast.worker")
@@ -33,7 +33,7 @@ class Fetcher:
 
     def __init__(
         self,
-        store: AsyncStore,
+        store: PatientStore,
         worker_id: str,
         queues: Sequence[str],
         config: WorkerConfig,

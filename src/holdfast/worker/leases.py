@@ -39,7 +39,6 @@ class LeaseKeeper:
         lost: Callable[[set[Lease]], None],
         silent: Callable[[], None],
         heard: Callable[[], None],
-        interrupt: Callable[[], None],
     ) -> None:
         self._store = store
         self._identity = identity
@@ -48,7 +47,6 @@ class LeaseKeeper:
         self._lost = lost
         self._silent = silent
         self._heard = heard
-        self._interrupt = interrupt
         self._interrupted: _Moment | None = None
         self._stop = threading.Event()
         #: could not be renewed because somebody else has locked their rows; tried again at every tick
@@ -146,7 +144,6 @@ class LeaseKeeper:
             # Connections may be half open: whoever waits for an answer on one waits for ever.
             self._interrupted = _Moment()
             self._store.interrupt()
-            self._interrupt()
 
     @property
     def _was_away(self) -> bool:

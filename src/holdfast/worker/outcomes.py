@@ -17,8 +17,8 @@ from holdfast.operations.complete_jobs import Completion, complete_jobs
 from holdfast.operations.fail_jobs import Failure, fail_jobs
 from holdfast.operations.lease import Lease, Settlement
 from holdfast.operations.release_jobs import release_jobs
-from holdfast.stores import AsyncStore
 from holdfast.worker.backoff import Backoff
+from holdfast.worker.patient_store import PatientStore
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -30,7 +30,7 @@ _STRAGGLER_PAUSE = 0.2
 class Outcomes:
     """The bounded buffer and the one task that empties it."""
 
-    def __init__(self, store: AsyncStore, worker_id: str, batch: int) -> None:
+    def __init__(self, store: PatientStore, worker_id: str, batch: int) -> None:
         self._store = store
         self._worker_id = worker_id
         self._batch = batch

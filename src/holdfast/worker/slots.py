@@ -182,6 +182,8 @@ class Slots:
     async def _run_async(self, attempt: Attempt, handler: Handler) -> None:
         ending: Ending
         try:
+            if attempt.cancelled is not None:
+                raise asyncio.CancelledError  # noqa: TRY301 - as if it had come a moment later
             signature = handler.job_type.signature
             arguments = signature.decode(attempt.job.input)
             if signature.wants_context:
@@ -212,7 +214,7 @@ class Slots:
     def _time_out(self, attempt: Attempt) -> None:
         attempt.cancelled = Cancellation.TIMEOUT
         if attempt.task is not None:
-            attempt.task.cancel()
+            self._loop.call_soon(attempt.task.cancel)
         else:
             # A thread cannot be stopped: it keeps its slot, and the fence shuts out whatever it does later.
             self._end(attempt, attempt.failure(_cause(attempt, TimeoutError())))
@@ -220,7 +222,8 @@ class Slots:
     def _abort(self, attempt: Attempt, reason: Cancellation) -> None:
         attempt.cancelled = reason
         if attempt.task is not None:
-            attempt.task.cancel()
+            # Not at once: a task that is cancelled before its first step never gets to the end of its attempt.
+            self._loop.call_soon(attempt.task.cancel)
 
     def _abort_all(self, reason: Cancellation) -> None:
         for attempt in list(self._attempts.values()):

@@ -29,6 +29,7 @@ from holdfast.worker.leases import LeaseKeeper
 from holdfast.worker.maintenance.reaper import Reaper
 from holdfast.worker.maintenance.service import ServiceLoop
 from holdfast.worker.outcomes import Outcomes
+from holdfast.worker.patient_store import PatientStore
 from holdfast.worker.slots import Slots
 
 _log = logging.getLogger("holdfast.worker")
@@ -87,7 +88,7 @@ class Worker:
         self._make_waker = waker
         self._async_client = async_client
         self._sync_client = sync_client
-        self._store = store.asynchronous()
+        self._store = PatientStore(store.asynchronous(), config.dead_after)
         self._lease_store = store.sync()
         self._identity = WorkerIdentity(
             id=self.id,
@@ -170,7 +171,6 @@ class Worker:
             lost=lambda leases: tell(slots.lose, leases),
             silent=lambda: tell(slots.fall_silent),
             heard=lambda: tell(slots.be_heard),
-            interrupt=lambda: tell(self._store.interrupt),
         )
         reaper = Reaper(
             self._store,

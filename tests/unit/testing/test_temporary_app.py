@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -72,6 +74,7 @@ def test_no_threads_are_left() -> None:
         @app.job()
         def work() -> None: ...
 
+        work.enqueue()
         client.enqueue(work.call())
         drain(app)
     left = {thread for thread in threading.enumerate() if thread not in before and "asyncio" not in thread.name}
@@ -146,6 +149,19 @@ def test_drain_takes_more_than_it_has_slots(app: App) -> None:
     with app.client() as client:
         client.enqueue_many([work.call() for _ in range(300)])
     assert drain(app, concurrency=1) == Drained(completed=300)
+
+
+def test_drain_counts_what_the_database_took(app: App) -> None:
+    """A job that was deleted while it ran completes nothing."""
+
+    @app.job()
+    def vanish() -> None:
+        with closing(sqlite3.connect(app.store.url.removeprefix("sqlite:///"))) as connection:
+            connection.execute("DELETE FROM holdfast_job")
+            connection.commit()
+
+    vanish.enqueue()
+    assert drain(app) == Drained()
 
 
 def test_drain_without_jobs(app: App) -> None:

@@ -83,6 +83,17 @@ async def duration_above_a_minute(h: Harness) -> None:
 
 
 @CASES
+async def duration_that_is_given_wins(h: Harness) -> None:
+    """A worker that measured says how long the handler ran; nothing is a duration too."""
+    for duration_ms in (0, 7, 90_061_007):
+        (lease,) = await h.put_and_claim()
+        h.clock.advance(5)
+        completion = Completion(lease.id, lease.lease_generation, duration_ms=duration_ms)
+        await h.run(lambda completion=completion: complete_jobs("w1", [completion]))  # type: ignore[misc]
+        assert (await h.job(lease.id)).duration_ms == duration_ms
+
+
+@CASES
 async def again_keeps_the_first_output(h: Harness) -> None:
     """Completing twice under one generation is a success that changes nothing."""
     (lease,) = await h.put_and_claim()

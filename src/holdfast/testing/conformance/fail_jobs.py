@@ -33,6 +33,19 @@ async def goes_back_to_pending_after_the_delay(h: Harness) -> None:
 
 
 @CASES
+async def duration_that_is_given_wins(h: Harness) -> None:
+    """A worker that measured says how long the handler ran."""
+    first, second = await h.put_and_claim(2)
+    h.clock.advance(5)
+    failures = [
+        Failure(first.id, 1, ERROR, 0, is_final=False, max_attempts=5, duration_ms=0),
+        Failure(second.id, 1, ERROR, 0, is_final=True, max_attempts=5, duration_ms=90_061_007),
+    ]
+    await h.run(lambda: fail_jobs("w1", failures))
+    assert [(await h.job(lease.id)).duration_ms for lease in (first, second)] == [0, 90_061_007]
+
+
+@CASES
 async def keeps_the_time_it_was_asked_for(h: Harness) -> None:
     """A retry changes when the job is ready, not when it was scheduled."""
     scheduled = h.now + timedelta(seconds=5)

@@ -32,7 +32,7 @@ from holdfast.operations.fail_jobs import FailSettlement, Failure, fail_jobs
 from holdfast.operations.get_job import find_job, get_job, list_attempts
 from holdfast.operations.lease import Lease, Settlement
 from holdfast.operations.migrate import Migration
-from holdfast.operations.reap_jobs import ReapCounts, reap_jobs
+from holdfast.operations.reap_jobs import Reapable, ReapCounts, reap_jobs
 from holdfast.operations.release_jobs import release_jobs
 from holdfast.operations.renew_leases import renew_leases
 from holdfast.operations.statement import Verb
@@ -295,7 +295,7 @@ def lease_of(job: ClaimedJob) -> Lease:
     return Lease(job.id, job.lease_generation)
 
 
-def ids_of(jobs: Iterable[ClaimedJob | Job | Lease]) -> list[str]:
+def ids_of(jobs: Iterable[ClaimedJob | Job | Lease | Reapable]) -> list[str]:
     return [job.id for job in jobs]
 
 

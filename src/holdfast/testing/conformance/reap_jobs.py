@@ -332,6 +332,22 @@ async def completion_in_between_wins(h: Harness) -> None:
 
 
 @CASES
+async def reaper_chooses_from_what_was_found(h: Harness) -> None:
+    """Asked after the database answered, it may leave some or all; the others come back."""
+    leases = await h.put_and_claim(3, worker="gone")
+    seen: list[str] = []
+
+    def choose(found: Sequence[Reapable], wanted: int) -> Sequence[Reapable]:
+        seen.extend(ids_of(found))
+        return [job for job in found if job.id in {lease.id for lease in leases[:wanted]}]
+
+    assert await h.run(lambda: reap_jobs("reaper", DEAD_AFTER, partial(choose, wanted=0))) == ReapCounts()
+    assert sorted(seen) == sorted(ids_of(leases))
+    assert await h.run(lambda: reap_jobs("reaper", DEAD_AFTER, partial(choose, wanted=1))) == ReapCounts(returned=1)
+    assert [(await h.job(lease.id)).status for lease in leases] == [Status.PENDING, Status.RUNNING, Status.RUNNING]
+
+
+@CASES
 async def racing_reapers_reap_once(h: Harness) -> None:
     """Race: several reapers and one dead worker; each job comes back once, with one crash counted."""
     stores = h.neighbours(4)

@@ -9,8 +9,7 @@ from datetime import timedelta
 from holdfast.operations.lease import Lease
 from holdfast.operations.reap_jobs import Reapable, reap_jobs
 from holdfast.operations.worker_life import forget_workers
-from holdfast.stores import AsyncStore
-
+from holdfast.worker.patient_store import PatientStore
 
 #: a living worker's lease runs out when somebody keeps its row locked: for so many times `dead_after` it may catch up
 _EXPIRY_GRACE = 10
@@ -28,7 +27,7 @@ class Reaper:
 
     def __init__(
         self,
-        store: AsyncStore,
+        store: PatientStore,
         worker_id: str,
         dead_after: timedelta,
         interval: timedelta,

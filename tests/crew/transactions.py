@@ -1,0 +1,169 @@
+"""Every kind of connection an application may have, each with a transaction of its own and a table to write to."""
+
+from __future__ import annotations
+
+import inspect
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiosqlite
+import asyncpg
+import psycopg
+from sqlalchemy import create_engine, text
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
+
+INSERT = "INSERT INTO orders (number) VALUES (1)"
+
+
+@dataclass(frozen=True)
+class UserTransaction:
+    """What the application holds; `tx` is what it passes to Holdfast. Calls may return awaitables."""
+
+    tx: Any
+    is_async: bool
+    execute: Callable[[str], Any]
+    commit: Callable[[], Any]
+    rollback: Callable[[], Any]
+
+
+async def settled(value: Any) -> Any:
+    """The value, awaited if need be: sync and async libraries read alike."""
+    return await value if inspect.isawaitable(value) else value
+
+
+Kind = Callable[[str], AbstractAsyncContextManager[UserTransaction]]
+
+
+@asynccontextmanager
+async def psycopg_sync(url: str) -> AsyncIterator[UserTransaction]:
+    connection = psycopg.connect(url)
+    try:
+        yield UserTransaction(connection, False, lambda sql: connection.execute(sql.encode()), connection.commit, connection.rollback)
+    finally:
+        connection.close()
+
+
+@asynccontextmanager
+async def psycopg_async(url: str) -> AsyncIterator[UserTransaction]:
+    connection = await psycopg.AsyncConnection.connect(url)
+    try:
+        yield UserTransaction(connection, True, lambda sql: connection.execute(sql.encode()), connection.commit, connection.rollback)
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def asyncpg_connection(url: str) -> AsyncIterator[UserTransaction]:
+    connection = await asyncpg.connect(url)
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        yield UserTransaction(connection, True, connection.execute, transaction.commit, transaction.rollback)
+    finally:
+        await connection.close()
+
+
+def sqlalchemy_connection(driver: str) -> Kind:
+    @asynccontextmanager
+    async def open_it(url: str) -> AsyncIterator[UserTransaction]:
+        engine = create_engine(_with_driver(url, driver))
+        with engine.connect() as connection:
+            yield UserTransaction(
+                connection, False, lambda sql: connection.execute(text(sql)), connection.commit, connection.rollback
+            )
+        engine.dispose()
+
+    return open_it
+
+
+def sqlalchemy_session(driver: str) -> Kind:
+    @asynccontextmanager
+    async def open_it(url: str) -> AsyncIterator[UserTransaction]:
+        engine = create_engine(_with_driver(url, driver))
+        with Session(engine) as session:
+            yield UserTransaction(session, False, lambda sql: session.execute(text(sql)), session.commit, session.rollback)
+        engine.dispose()
+
+    return open_it
+
+
+def sqlalchemy_scoped_session(driver: str) -> Kind:
+    @asynccontextmanager
+    async def open_it(url: str) -> AsyncIterator[UserTransaction]:
+        engine = create_engine(_with_driver(url, driver))
+        session = scoped_session(sessionmaker(engine))
+        yield UserTransaction(session, False, lambda sql: session.execute(text(sql)), session.commit, session.rollback)
+        session.remove()
+        engine.dispose()
+
+    return open_it
+
+
+def sqlalchemy_async_connection(driver: str) -> Kind:
+    @asynccontextmanager
+    async def open_it(url: str) -> AsyncIterator[UserTransaction]:
+        engine = create_async_engine(_with_driver(url, driver))
+        async with engine.connect() as connection:
+            yield UserTransaction(
+                connection, True, lambda sql: connection.execute(text(sql)), connection.commit, connection.rollback
+            )
+        await engine.dispose()
+
+    return open_it
+
+
+def sqlalchemy_async_session(driver: str) -> Kind:
+    @asynccontextmanager
+    async def open_it(url: str) -> AsyncIterator[UserTransaction]:
+        engine = create_async_engine(_with_driver(url, driver))
+        async with AsyncSession(engine) as session:
+            yield UserTransaction(session, True, lambda sql: session.execute(text(sql)), session.commit, session.rollback)
+        await engine.dispose()
+
+    return open_it
+
+
+@asynccontextmanager
+async def sqlite3_connection(url: str) -> AsyncIterator[UserTransaction]:
+    connection = sqlite3.connect(url.removeprefix("sqlite:///"))
+    try:
+        yield UserTransaction(connection, False, connection.execute, connection.commit, connection.rollback)
+    finally:
+        connection.close()
+
+
+@asynccontextmanager
+async def aiosqlite_connection(url: str) -> AsyncIterator[UserTransaction]:
+    async with aiosqlite.connect(url.removeprefix("sqlite:///")) as connection:
+        yield UserTransaction(connection, True, connection.execute, connection.commit, connection.rollback)
+
+
+def _with_driver(url: str, driver: str) -> str:
+    scheme, rest = url.split("://", 1)
+    return f"{scheme}+{driver}://{rest}"
+
+
+POSTGRES: dict[str, Kind] = {
+    "psycopg": psycopg_sync,
+    "psycopg async": psycopg_async,
+    "asyncpg": asyncpg_connection,
+    "sqlalchemy Connection": sqlalchemy_connection("psycopg"),
+    "sqlalchemy Session": sqlalchemy_session("psycopg"),
+    "sqlalchemy scoped_session": sqlalchemy_scoped_session("psycopg"),
+    "sqlalchemy AsyncConnection, asyncpg": sqlalchemy_async_connection("asyncpg"),
+    "sqlalchemy AsyncSession, asyncpg": sqlalchemy_async_session("asyncpg"),
+    "sqlalchemy AsyncSession, psycopg": sqlalchemy_async_session("psycopg"),
+}
+
+SQLITE: dict[str, Kind] = {
+    "sqlite3": sqlite3_connection,
+    "aiosqlite": aiosqlite_connection,
+    "sqlalchemy Connection": sqlalchemy_connection("pysqlite"),
+    "sqlalchemy Session": sqlalchemy_session("pysqlite"),
+    "sqlalchemy AsyncConnection": sqlalchemy_async_connection("aiosqlite"),
+    "sqlalchemy AsyncSession": sqlalchemy_async_session("aiosqlite"),
+}
