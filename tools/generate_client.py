@@ -18,7 +18,7 @@ Generated from `async_client.py` by `python3 dev.py generate`; edit that file in
 
 _REPLACEMENTS = (
     (r'\A"""[^"]*"""\n', _FIRST_LINES),
-    (r"^import asyncio$", "import time"),
+    (r"^import asyncio\n", ""),
     (r"\basyncio\.sleep\b", "time.sleep"),
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait ", ""),
@@ -33,14 +33,10 @@ _REPLACEMENTS = (
 
 
 def render(text: str) -> str:
-    """The sync face of an async module, its imports in order again."""
+    """The sync face of an async module."""
     for pattern, replacement in _REPLACEMENTS:
         text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
-    lines = text.splitlines(keepends=True)
-    start = next(index for index, line in enumerate(lines) if line == "import time\n")
-    end = next(index for index in range(start, len(lines)) if lines[index].strip() == "")
-    moved = sorted(lines[start:end], key=lambda line: (line.startswith("from"), line))
-    return "".join(lines[:start] + moved + lines[end:])
+    return text
 
 
 def main() -> int:

@@ -138,6 +138,13 @@ class DatabaseBusy(DatabaseUnavailable):
         self.waited_seconds = waited_seconds
 
 
+class ClientClosed(StoreError):
+    """The client was closed before."""
+
+    def __init__(self) -> None:
+        super().__init__("this client is closed; open a new one with app.client() or app.async_client()")
+
+
 class SerializationConflict(StoreError):
     """The transaction lost a race (serialization failure or deadlock); run it again."""
 

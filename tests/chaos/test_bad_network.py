@@ -12,6 +12,7 @@ from tests.chaos.proxy import proxy_to
 from tests.crew.accounts import Accounts, load, settle
 from tests.crew.database import Database
 from tests.crew.process import STEADY, Crew
+from tests.crew.waiting import wait_for
 
 ON_POSTGRES = pytest.mark.parametrize("database", ["pg18"], indirect=True)
 
@@ -49,6 +50,8 @@ def test_half_open_connections(crew: Crew, database: Database, dice: random.Rand
         worker = crew.start(STEADY, url=proxy.url(database.url))
         with load(crew, lambda number: crew.jobs.note.call(number=number, pause=dice.choice([0, 0.01]))) as storm:
             crew.ledger.wait("finished", 50)
+            # Heartbeats have a connection of their own; it too is to be open by now.
+            wait_for(lambda: database.query("SELECT FROM holdfast.worker WHERE last_seen_at > started_at"), "heartbeat")
             proxy.stall()
             time.sleep(1)
 

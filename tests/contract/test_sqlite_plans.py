@@ -47,8 +47,8 @@ WAYS = {
 }
 #: these look at all running jobs, which are few
 SCANS = {"find_reapable", "forget_workers"}
-#: the found lanes, not jobs, are sorted
-SORTS = {"find_lanes"}
+#: what was found is sorted, not the table
+SORTS = {"find_lanes", "find_reapable"}
 
 _WAY = re.compile(r"(SEARCH|SCAN) job\b(?: USING (?:(?:COVERING )?INDEX (\w+)|(INTEGER PRIMARY KEY)))?")
 

@@ -1,4 +1,4 @@
-"""Death at a chosen point: a worker process that kills itself around one of its statements."""
+"""Accidents at a chosen point: a worker process that dies, or loses its connection, around one of its statements."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NoReturn
 
+from holdfast.errors import DatabaseUnavailable
 from holdfast.operations.statement import Rows, Statement, Verb
 from holdfast.stores.postgres import PostgresAsyncStore, PostgresSyncStore
 from holdfast.stores.sqlite import SqliteAsyncStore, SqliteSyncStore
@@ -20,6 +21,11 @@ class Point(StrEnum):
     BEFORE = "before it is sent"
     INSIDE = "when it has run; on SQLite before the commit"
     AFTER = "after the database has answered"
+    UNSENT = "the connection is lost before it is sent"
+    UNANSWERED = "the connection is lost after it was committed"
+
+
+DEATHS = (Point.BEFORE, Point.INSIDE, Point.AFTER)
 
 
 def _die() -> NoReturn:
@@ -29,7 +35,7 @@ def _die() -> NoReturn:
 
 @dataclass(frozen=True)
 class Fault:
-    """SIGKILL around the `nth` run of the verb `name`."""
+    """Something happens around the `nth` run of the verb `name`."""
 
     name: str
     point: Point
@@ -61,7 +67,14 @@ class Fault:
                 return verb, False
             if self.point is Point.BEFORE:
                 _die()
+            if self.point is Point.UNSENT:
+                raise DatabaseUnavailable("the test cut the connection")
             return (deadly(verb) if self.point is Point.INSIDE else verb), True
+
+        def end() -> NoReturn:
+            if self.point is Point.UNANSWERED:
+                raise DatabaseUnavailable("the test cut the connection")
+            _die()
 
         def arm_async(store: Any) -> None:
             original = store.run
@@ -69,7 +82,7 @@ class Fault:
             async def run(self: Any, verb: Verb[Any], **options: Any) -> Any:
                 verb, is_last = fated(verb)
                 result = await original(self, verb, **options)
-                return _die() if is_last else result
+                return end() if is_last else result
 
             store.run = run
 
@@ -79,7 +92,7 @@ class Fault:
             def run(self: Any, verb: Verb[Any], **options: Any) -> Any:
                 verb, is_last = fated(verb)
                 result = original(self, verb, **options)
-                return _die() if is_last else result
+                return end() if is_last else result
 
             store.run = run
 

@@ -80,8 +80,6 @@ async def test_rolled_back(shop: Crew, database: Database, kind: str) -> None:
 async def test_rolled_back_with_the_enqueue_as_its_only_statement(shop: Crew, database: Database, kind: str) -> None:
     """Libraries that open transactions by themselves must have opened one for us too."""
     async with kind_of(database, kind)(database.url) as user:
-        if kind.startswith("sqlalchemy"):
-            await settled(user.execute("SELECT 1"))
         await enqueue(shop.jobs, user, 1)
 
         await settled(user.rollback())

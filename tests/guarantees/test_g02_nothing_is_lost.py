@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from tests.crew.database import Database
-from tests.crew.fault import Fault, Point
+from tests.crew.fault import DEATHS, Fault, Point
 from tests.crew.process import BRISK, Crew
 from tests.crew.waiting import wait_for
 
@@ -47,7 +47,7 @@ def assert_nothing_is_lost(crew: Crew, database: Database, jobs: int) -> None:
 
 
 @EXPENSIVE
-@pytest.mark.parametrize("point", Point, ids=lambda point: point.name.lower())
+@pytest.mark.parametrize("point", DEATHS, ids=lambda point: point.name.lower())
 def test_death_around_every_statement(crew: Crew, database: Database, point: Point) -> None:
     """One victim per verb, all at once, fed until the last of them is dead; a rescuer finishes what they left."""
     numbers = itertools.count()
@@ -68,7 +68,7 @@ def test_death_around_every_statement(crew: Crew, database: Database, point: Poi
 
 
 @EXPENSIVE
-@pytest.mark.parametrize("point", Point, ids=lambda point: point.name.lower())
+@pytest.mark.parametrize("point", DEATHS, ids=lambda point: point.name.lower())
 @pytest.mark.parametrize("name", ["release_jobs", "retire_worker"])
 def test_death_while_leaving(crew: Crew, database: Database, name: str, point: Point) -> None:
     """The victim was told to stop and dies over giving its jobs back, or over signing off."""
@@ -83,6 +83,25 @@ def test_death_while_leaving(crew: Crew, database: Database, name: str, point: P
     assert victim.join() == -signal.SIGKILL
     crew.gate().touch()
     assert_nothing_is_lost(crew, database, jobs=5)
+
+
+@EXPENSIVE
+@pytest.mark.parametrize("point", [Point.UNSENT, Point.UNANSWERED], ids=lambda point: point.name.lower())
+@pytest.mark.parametrize("name", ["claim_jobs", "complete_jobs", "fail_jobs", "renew_leases", "heartbeat"])
+def test_connection_lost_around_a_statement(crew: Crew, database: Database, name: str, point: Point) -> None:
+    """The worker lives on, alone: whatever was in doubt is cleared up, and no finished job is run again."""
+    with crew.jobs.app.client() as client:
+        client.enqueue_many([crew.jobs.note.call(number=number, pause=0.05) for number in range(18)])
+        client.enqueue(crew.jobs.fail.call(number=18, times=1))
+        client.enqueue(crew.jobs.note.call(number=19, pause=1.5))
+    worker = crew.start(replace(BRISK, concurrency=4), fault=Fault(name, point, nth=2 if name == "claim_jobs" else 1))
+
+    assert database.wait_finished() == {"completed": 20}
+
+    assert len(crew.ledger.read("finished")) == 20
+    assert crew.ledger.started_twice() == []
+    assert {row.crash_count for row in database.jobs()} == {0}
+    assert worker.stop() == 0
 
 
 @pytest.mark.parametrize("database", ["pg15", "pg18"], indirect=True)

@@ -21,7 +21,7 @@ from holdfast.errors import DuplicateJobType, InvalidJobType, InvalidOption, Unk
 from holdfast.model.call import Call
 from holdfast.model.clock import Clock, Duration, checked_duration
 from holdfast.model.identifiers import checked_name
-from holdfast.model.ids import IdGenerator, new_ids
+from holdfast.model.ids import IdGenerator, Ids, checked_id, checked_uuid, new_ids
 from holdfast.model.job_type import CallSignature, JobType
 from holdfast.model.payload import DEFAULT_LIMIT, PayloadCodec
 from holdfast.model.retry import Retry
@@ -97,7 +97,7 @@ class App:
         self._config = config
         self._notify = notify
         self._payload_limit = payload_limit
-        self._new_ids = new_ids
+        self._ids = Ids(new_ids, checked_uuid if id_type == "uuid" else checked_id)
         self._handlers: dict[str, Handler] = {}
         self._handles: dict[str, JobHandle[Any, Any]] = {}
         self._lock = threading.Lock()
@@ -196,18 +196,18 @@ class App:
 
     def client(self) -> Client:
         """A client for threads; close it, or use it as a context manager."""
-        return Client(self.store.sync(), self._get_hinter(), self._inner_channel, self._new_ids)
+        return Client(self.store.sync(), self._get_hinter(), self._inner_channel, self._ids)
 
     def async_client(self) -> AsyncClient:
         """A client for one event loop; close it, or use it as an async context manager."""
-        return AsyncClient(self.store.asynchronous(), self._get_hinter(), self._inner_channel, self._new_ids)
+        return AsyncClient(self.store.asynchronous(), self._get_hinter(), self._inner_channel, self._ids)
 
     @property
     def shared_client(self) -> Client:
         """The client behind `job.enqueue(…)`: opened on first use, closed with the process."""
         with self._lock:
             if self._shared_client is None:
-                self._shared_client = self.client_unlocked()
+                self._shared_client = self._client_unlocked()
                 atexit.register(self.close)
             return self._shared_client
 
@@ -229,8 +229,15 @@ class App:
         if hinter is not None:
             hinter.close()
 
-    def client_unlocked(self) -> Client:
-        return Client(self.store.sync(), self._hinter_unlocked(), self._inner_channel, self._new_ids)
+    async def aclose(self) -> None:
+        """`close`, and the client that `aenqueue` opened on this event loop; idempotent."""
+        client = self._async_clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+        self.close()
+
+    def _client_unlocked(self) -> Client:
+        return Client(self.store.sync(), self._hinter_unlocked(), self._inner_channel, self._ids)
 
     def _get_hinter(self) -> Hinter:
         with self._lock:

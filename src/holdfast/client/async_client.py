@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Self, TypeVar, Unpack
 from holdfast.client.batch import Batch
 from holdfast.errors import DatabaseBusy, DatabaseUnavailable, SerializationConflict
 from holdfast.model.call import Call, EnqueueOptions
-from holdfast.model.ids import IdGenerator
+from holdfast.model.ids import Ids
 from holdfast.model.job import AttemptRecord, Chain, Job, Page
 from holdfast.notify import Hinter
 from holdfast.operations.drive import adrive
@@ -29,16 +30,17 @@ T = TypeVar("T")
 
 _TRIES = 4
 _FIRST_PAUSE = 0.05
+_PATIENCE_SECONDS = 5.0
 
 
 class AsyncClient:
     """Enqueues and reads jobs; made by `app.async_client()`, safe to share between tasks of one event loop."""
 
-    def __init__(self, store: AsyncStore, hinter: Hinter, channel: str | None, new_ids: IdGenerator) -> None:
+    def __init__(self, store: AsyncStore, hinter: Hinter, channel: str | None, ids: Ids) -> None:
         self._store = store
         self._hinter = hinter
         self._channel = channel
-        self._new_ids = new_ids
+        self._ids = ids
 
     async def __aenter__(self) -> Self:
         # Now rather than inside the caller's first transaction, which may hold the lock that a migration needs.
@@ -66,7 +68,7 @@ class AsyncClient:
         self, calls: Iterable[Call[R]], *, tx: AsyncTransaction | None = None, **options: Unpack[EnqueueOptions]
     ) -> list[Chain[R]]:
         """Create jobs in order, all or none; options are for all, those of `call.options(…)` win."""
-        batch = Batch(calls, options, self._new_ids)
+        batch = Batch(calls, options, self._ids)
         if not batch.calls:
             return []
         if tx is None:
@@ -84,15 +86,18 @@ class AsyncClient:
 
     async def get_job(self, job_id: str) -> Job:
         """The job, or JobNotFound."""
-        return await self._read(lambda: get_job(job_id))
+        checked = self._ids.check(job_id)
+        return await self._read(lambda: get_job(checked))
 
     async def find_job(self, job_id: str) -> Job | None:
         """The job, or None."""
-        return await self._read(lambda: find_job(job_id))
+        checked = self._ids.check(job_id)
+        return await self._read(lambda: find_job(checked))
 
     async def list_attempts(self, job_id: str) -> list[AttemptRecord]:
         """The attempts that did not complete the job, oldest first."""
-        return await self._read(lambda: list_attempts(job_id))
+        checked = self._ids.check(job_id)
+        return await self._read(lambda: list_attempts(checked))
 
     async def list_jobs(
         self,
@@ -133,12 +138,15 @@ class AsyncClient:
     async def _run_again(self, verb: Verb[T]) -> T:
         """Ids are made here, so a try whose commit may or may not have happened can simply be repeated."""
         pause = _FIRST_PAUSE
+        give_up = time.monotonic() + _PATIENCE_SECONDS
         for _ in range(_TRIES - 1):
             try:
                 return await self._store.run(verb)
             except DatabaseBusy:
                 raise
             except (DatabaseUnavailable, SerializationConflict):
+                if time.monotonic() > give_up:
+                    raise
                 await asyncio.sleep(pause)
                 pause *= 4
         return await self._store.run(verb)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from holdfast.errors import InvalidOption
 from holdfast.model.call import Call, EnqueueOptions, JobDocument, check_options
-from holdfast.model.ids import IdGenerator
+from holdfast.model.ids import Ids
 from holdfast.model.job import Chain, Outcome
 from holdfast.model.status import Status
 
@@ -17,7 +17,7 @@ R = TypeVar("R")
 class Batch:
     """Jobs on their way: built and checked before anything is sent."""
 
-    def __init__(self, calls: Iterable[Call[Any]], options: EnqueueOptions, new_ids: IdGenerator) -> None:
+    def __init__(self, calls: Iterable[Call[Any]], options: EnqueueOptions, ids: Ids) -> None:
         check_options(options)
         self.calls = list(calls)
         for call in self.calls:
@@ -26,13 +26,14 @@ class Batch:
         shared_id = options.get("id")
         if shared_id is not None and len(self.calls) > 1:
             raise InvalidOption("id", shared_id, "cannot be shared by several jobs; use call.options(id=…)")
-        generated = new_ids(len(self.calls))
+        generated = ids.make(len(self.calls))
         self.documents: list[JobDocument] = [
             call.document(job_id, options) for call, job_id in zip(self.calls, generated, strict=True)
         ]
         self.given_ids: set[str] = set()
         for document, made_here in zip(self.documents, generated, strict=True):
             if document.id != made_here:
+                document.id = ids.check(document.id)
                 if document.id in self.given_ids:
                     raise InvalidOption(
                         "id", document.id, "is given twice; it must be different for every job of a batch"

@@ -15,7 +15,7 @@ from typing import Self, TypeVar, Unpack
 from holdfast.client.batch import Batch
 from holdfast.errors import DatabaseBusy, DatabaseUnavailable, SerializationConflict
 from holdfast.model.call import Call, EnqueueOptions
-from holdfast.model.ids import IdGenerator
+from holdfast.model.ids import Ids
 from holdfast.model.job import AttemptRecord, Chain, Job, Page
 from holdfast.notify import Hinter
 from holdfast.operations.drive import drive
@@ -32,16 +32,17 @@ T = TypeVar("T")
 
 _TRIES = 4
 _FIRST_PAUSE = 0.05
+_PATIENCE_SECONDS = 5.0
 
 
 class Client:
     """Enqueues and reads jobs; made by `app.client()`, safe to share between threads."""
 
-    def __init__(self, store: SyncStore, hinter: Hinter, channel: str | None, new_ids: IdGenerator) -> None:
+    def __init__(self, store: SyncStore, hinter: Hinter, channel: str | None, ids: Ids) -> None:
         self._store = store
         self._hinter = hinter
         self._channel = channel
-        self._new_ids = new_ids
+        self._ids = ids
 
     def __enter__(self) -> Self:
         # Now rather than inside the caller's first transaction, which may hold the lock that a migration needs.
@@ -69,7 +70,7 @@ class Client:
         self, calls: Iterable[Call[R]], *, tx: SyncTransaction | None = None, **options: Unpack[EnqueueOptions]
     ) -> list[Chain[R]]:
         """Create jobs in order, all or none; options are for all, those of `call.options(…)` win."""
-        batch = Batch(calls, options, self._new_ids)
+        batch = Batch(calls, options, self._ids)
         if not batch.calls:
             return []
         if tx is None:
@@ -87,15 +88,18 @@ class Client:
 
     def get_job(self, job_id: str) -> Job:
         """The job, or JobNotFound."""
-        return self._read(lambda: get_job(job_id))
+        checked = self._ids.check(job_id)
+        return self._read(lambda: get_job(checked))
 
     def find_job(self, job_id: str) -> Job | None:
         """The job, or None."""
-        return self._read(lambda: find_job(job_id))
+        checked = self._ids.check(job_id)
+        return self._read(lambda: find_job(checked))
 
     def list_attempts(self, job_id: str) -> list[AttemptRecord]:
         """The attempts that did not complete the job, oldest first."""
-        return self._read(lambda: list_attempts(job_id))
+        checked = self._ids.check(job_id)
+        return self._read(lambda: list_attempts(checked))
 
     def list_jobs(
         self,
@@ -136,12 +140,15 @@ class Client:
     def _run_again(self, verb: Verb[T]) -> T:
         """Ids are made here, so a try whose commit may or may not have happened can simply be repeated."""
         pause = _FIRST_PAUSE
+        give_up = time.monotonic() + _PATIENCE_SECONDS
         for _ in range(_TRIES - 1):
             try:
                 return self._store.run(verb)
             except DatabaseBusy:
                 raise
             except (DatabaseUnavailable, SerializationConflict):
+                if time.monotonic() > give_up:
+                    raise
                 time.sleep(pause)
                 pause *= 4
         return self._store.run(verb)

@@ -11,7 +11,7 @@ import msgspec
 from holdfast.errors import InvalidOption
 from holdfast.model.clock import Duration, checked_duration, checked_instant, iso, milliseconds
 from holdfast.model.identifiers import checked_name
-from holdfast.model.ids import checked_uuid
+from holdfast.model.ids import checked_id
 from holdfast.model.job_type import JobType
 from holdfast.model.payload import to_json
 from holdfast.model.retry import checked_max_attempts
@@ -126,7 +126,7 @@ def _set_headers(document: JobDocument, value: object) -> None:
 
 
 def _set_id(document: JobDocument, value: object) -> None:
-    document.id = checked_uuid(value)
+    document.id = checked_id(value)
 
 
 def _set_queue(document: JobDocument, value: object) -> None:

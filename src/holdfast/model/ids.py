@@ -10,8 +10,10 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from holdfast.errors import InvalidOption
+from holdfast.model.identifiers import checked_name
 
 _COUNTER_LIMIT = 1 << 12
 _lock = threading.Lock()
@@ -61,4 +63,17 @@ def checked_uuid(value: object) -> str:
         raise InvalidOption("id", value, "must be a UUID, such as '0198c5a0-5b1e-7c3a-9d1b-3f2a6c0e4d11'") from None
 
 
+def checked_id(value: object) -> str:
+    """An id of whatever form the app's `id_type` may allow."""
+    return str(value) if isinstance(value, uuid.UUID) else checked_name("id", value)
+
+
 IdGenerator = Callable[[int], list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """How an app makes job ids, and which ones it accepts."""
+
+    make: IdGenerator = new_ids
+    check: Callable[[object], str] = checked_uuid

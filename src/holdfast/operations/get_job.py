@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.errors import JobNotFound
-from holdfast.model.ids import checked_uuid
 from holdfast.model.job import AttemptRecord, Job
 from holdfast.operations.statement import Operation, Statement
 
@@ -15,7 +14,7 @@ _attempt = msgspec.json.Decoder(AttemptRecord)
 
 def find_job(job_id: str) -> Operation[Job | None]:
     """The job, or None."""
-    rows = yield Statement("get_job", {"id": checked_uuid(job_id)})
+    rows = yield Statement("get_job", {"id": job_id})
     return _job.decode(rows[0][0]) if rows else None
 
 
@@ -29,5 +28,5 @@ def get_job(job_id: str) -> Operation[Job]:
 
 def list_attempts(job_id: str) -> Operation[list[AttemptRecord]]:
     """The attempts that did not complete the job, oldest first."""
-    rows = yield Statement("list_attempts", {"id": checked_uuid(job_id)})
+    rows = yield Statement("list_attempts", {"id": job_id})
     return [_attempt.decode(row[0]) for row in rows]

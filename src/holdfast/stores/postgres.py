@@ -17,7 +17,14 @@ from psycopg.types.numeric import Int8BinaryLoader
 from psycopg.types.string import TextBinaryLoader
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
-from holdfast.errors import DatabaseUnavailable, HoldfastError, NotMigrated, SerializationConflict, StoreError
+from holdfast.errors import (
+    ClientClosed,
+    DatabaseUnavailable,
+    HoldfastError,
+    NotMigrated,
+    SerializationConflict,
+    StoreError,
+)
 from holdfast.model.clock import iso
 from holdfast.operations.drive import adrive, drive
 from holdfast.operations.migrate import Migration, check_schema, migrate
@@ -141,6 +148,7 @@ class PostgresSyncStore:
         self._busy: set[psycopg.Connection[Any]] = set()
         self._opening = threading.Lock()
         self._is_ready = False
+        self._is_closed = False
 
     @property
     def migrates_itself(self) -> bool:
@@ -176,6 +184,7 @@ class PostgresSyncStore:
             )
 
     def close(self) -> None:
+        self._is_closed = True
         if self._pool is not None:
             self._pool.close()
             self._pool = None
@@ -203,6 +212,8 @@ class PostgresSyncStore:
     @contextlib.contextmanager
     def _connection(self) -> Iterator[psycopg.Connection[Any]]:
         with self._opening:
+            if self._is_closed:
+                raise ClientClosed
             if self._pool is None:
                 self._pool = ConnectionPool(
                     self._store.conninfo,
@@ -237,6 +248,7 @@ class PostgresAsyncStore:
         self._pool: AsyncConnectionPool[Any] | None = None
         self._opening = asyncio.Lock()
         self._is_ready = False
+        self._is_closed = False
 
     @property
     def migrates_itself(self) -> bool:
@@ -275,6 +287,7 @@ class PostgresAsyncStore:
                     )
 
     async def close(self) -> None:
+        self._is_closed = True
         if self._pool is not None:
             await self._pool.close()
             self._pool = None
@@ -304,6 +317,8 @@ class PostgresAsyncStore:
 
     async def _open(self) -> AsyncConnectionPool[Any]:
         async with self._opening:
+            if self._is_closed:
+                raise ClientClosed
             if self._pool is None:
                 pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
                     self._store.conninfo,

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
-from holdfast.errors import InvalidOption, NotMigrated
+from holdfast.errors import ClientClosed, InvalidOption, NotMigrated
 from holdfast.model.clock import iso, utc_now
 from holdfast.operations.drive import drive
 from holdfast.operations.migrate import Migration, check_schema, migrate
@@ -111,9 +111,11 @@ class _Shared:
         self._reader = _Reader(store)
         self._writer: SqliteWriter | None = None
         self._is_ready = False
+        self._is_closed = False
 
     @property
     def writer(self) -> SqliteWriter:
+        self._refuse_if_closed()
         if self._writer is None:
             self._writer = shared_writer(self._store)
         return self._writer
@@ -121,7 +123,16 @@ class _Shared:
     def interrupt(self) -> None:
         """A file always answers."""
 
+    def _refuse_if_closed(self) -> None:
+        if self._is_closed:
+            raise ClientClosed
+
+    def read(self, verb: Verb[T]) -> T:
+        self._refuse_if_closed()
+        return self._reader.run(verb)
+
     def close_all(self) -> None:
+        self._is_closed = True
         self._reader.close()
         if self._writer is not None:
             self._writer.release()
@@ -133,10 +144,10 @@ class _Shared:
             return
         known = known_migrations(self._store.library)
         try:
-            self._reader.run(lambda: check_schema(known, CODE_VERSION))
+            self.read(lambda: check_schema(known, CODE_VERSION))
         except NotMigrated:
             self.writer.submit(lambda: migrate(known)).result()
-            self._reader.run(lambda: check_schema(known, CODE_VERSION))
+            self.read(lambda: check_schema(known, CODE_VERSION))
         self._is_ready = True
 
 
@@ -144,7 +155,7 @@ class SqliteSyncStore(_Shared):
     """For threads."""
 
     def run(self, verb: Verb[T], *, read_only: bool = False) -> T:
-        return self._reader.run(verb) if read_only else self.writer.submit(verb).result()
+        return self.read(verb) if read_only else self.writer.submit(verb).result()
 
     def borrow(self, tx: object) -> Borrowed:
         borrowed = recognise(tx, self._store)
@@ -167,11 +178,12 @@ class SqliteAsyncStore(_Shared):
 
     def __init__(self, store: SqliteStore) -> None:
         super().__init__(store)
-        self._threads = _reader_threads()
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="holdfast-reader")
 
     async def run(self, verb: Verb[T], *, read_only: bool = False) -> T:
+        self._refuse_if_closed()
         if read_only:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, self._reader.run, verb)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self.read, verb)
         return await asyncio.wrap_future(self.writer.submit(verb))
 
     async def borrow(self, tx: object) -> AsyncBorrowed:
@@ -181,6 +193,7 @@ class SqliteAsyncStore(_Shared):
         return borrowed
 
     async def ensure_ready(self) -> None:
+        self._refuse_if_closed()
         if not self._is_ready:
             await asyncio.get_running_loop().run_in_executor(self._threads, self.prepare)
 
@@ -188,10 +201,6 @@ class SqliteAsyncStore(_Shared):
         return await self.run(lambda: migrate(known_migrations(self._store.library)))
 
     async def close(self) -> None:
-        threads, self._threads = self._threads, _reader_threads()
-        await asyncio.get_running_loop().run_in_executor(threads, self.close_all)
-        threads.shutdown()
-
-
-def _reader_threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, thread_name_prefix="holdfast-reader")
+        if not self._is_closed:
+            await asyncio.get_running_loop().run_in_executor(self._threads, self.close_all)
+            self._threads.shutdown()

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.errors import DatabaseBusy, StoreError
+from holdfast.errors import ClientClosed, DatabaseBusy
 from holdfast.operations.drive import drive
 from holdfast.operations.statement import Verb
 from holdfast.stores.sqlite_connection import execute, is_busy, translated
@@ -60,7 +60,7 @@ class SqliteWriter:
         item = _Item(verb)
         with self._wake:
             if self._is_closing:
-                raise StoreError("this client is closed; open a new one with app.client()")
+                raise ClientClosed
             self._items.append(item)
             self._wake.notify()
         return item.future

@@ -193,6 +193,8 @@ class Worker:
             await self._finish(slots, fetcher, fetching, waker)
         finally:
             await _cancel([*engine, stopping])
+            # Only if this task was cancelled or failed is there still something to stop.
+            await slots.release_all(_HURRIED_GRACE)
             await waker.close()
             keeper.close()
             await self._retire()

@@ -10,7 +10,7 @@ import pytest
 from holdfast import App, Call
 from holdfast.client.batch import Batch
 from holdfast.errors import InvalidOption
-from holdfast.model.ids import new_id, new_ids
+from holdfast.model.ids import Ids, new_id
 from holdfast.model.job import Outcome
 from holdfast.model.status import Status
 
@@ -27,7 +27,7 @@ def call(tmp_path: Path) -> Call[Any]:
 
 def test_order_and_ids(call: Call[Any]) -> None:
     """Documents in the order of the calls, each with an id of its own."""
-    batch = Batch((call for _ in range(5)), {}, new_ids)
+    batch = Batch((call for _ in range(5)), {}, Ids())
     ids = [document.id for document in batch.documents]
     assert ids == sorted(set(ids))
     assert [chain.id for chain in batch.chains({})] == ids
@@ -37,7 +37,7 @@ def test_order_and_ids(call: Call[Any]) -> None:
 def test_existing_jobs_are_kept(call: Call[Any]) -> None:
     """The answer says which given ids were there before, and in which state."""
     known = new_id()
-    batch = Batch([call.options(id=known), call], {}, new_ids)
+    batch = Batch([call.options(id=known), call], {}, Ids())
     first, second = batch.chains({known: Status.COMPLETED})
     assert (first.id, first.outcome, first.status) == (known, Outcome.KEPT, Status.COMPLETED)
     assert (second.outcome, second.status) == (Outcome.CREATED, Status.PENDING)
@@ -52,7 +52,7 @@ def test_one_id_for_several_jobs(call: Call[Any]) -> None:
         ([call.options(id=job_id), call.options(id=job_id.upper())], {}),
     ):
         with pytest.raises(InvalidOption) as caught:
-            Batch(calls, options, new_ids)  # type: ignore[arg-type]  # literal options
+            Batch(calls, options, Ids())  # type: ignore[arg-type]  # literal options
         assert caught.value.option == "id"
 
 
@@ -60,17 +60,17 @@ def test_one_id_for_several_jobs(call: Call[Any]) -> None:
 def test_not_a_call(call: Call[Any], wrong: Any) -> None:
     """What was not made with .call(…) is refused, also in the middle of a batch."""
     with pytest.raises(InvalidOption, match=r"call\(") as caught:
-        Batch([call, wrong], {}, new_ids)
+        Batch([call, wrong], {}, Ids())
     assert caught.value.option == "call"
 
 
 def test_empty(call: Call[Any]) -> None:
     """No calls make no documents; options are checked all the same."""
-    assert Batch([], {}, new_ids).documents == []
+    assert Batch([], {}, Ids()).documents == []
     with pytest.raises(InvalidOption):
-        Batch([], {"priority": 1.5}, new_ids)  # type: ignore[typeddict-item]
+        Batch([], {"priority": 1.5}, Ids())  # type: ignore[typeddict-item]
 
 
 def test_queues(call: Call[Any]) -> None:
     """Each once, for the hints."""
-    assert Batch([call, call.options(queue="b"), call], {}, new_ids).queues == {"default", "b"}
+    assert Batch([call, call.options(queue="b"), call], {}, Ids()).queues == {"default", "b"}

@@ -1,4 +1,4 @@
--- find_reapable: running jobs whose lease ran out or whose worker is dead.
+-- find_reapable: running jobs whose worker is dead, and then those whose lease ran out.
 -- params: now timestamptz, worker text, dead_after_ms bigint
 -- returns: id text, lease_generation bigint, type_name text, leased_by text, attempt smallint, crash_count smallint,
 --   attempts_allowed integer, retry json, is_owner_dead boolean, is_unstarted boolean
@@ -31,4 +31,5 @@ LEFT JOIN /*schema.*/prefetch AS prefetch
     ON prefetch.worker_id = job.leased_by AND prefetch.claimed_at = job.last_attempt_at
 LEFT JOIN /*schema.*/job_type AS job_type ON job_type.name = job.type_name
 WHERE is_owner_dead OR job.leased_until < coalesce(CAST(:now AS timestamptz), statement_timestamp())
+ORDER BY is_owner_dead DESC, job.id
 LIMIT /*limit*/500;

@@ -1,4 +1,4 @@
--- find_reapable: running jobs whose lease ran out or whose worker is dead.
+-- find_reapable: running jobs whose worker is dead, and then those whose lease ran out.
 -- params: now timestamptz, worker text, dead_after_ms bigint
 -- returns: id text, lease_generation bigint, type_name text, leased_by text, attempt smallint, crash_count smallint,
 --   attempts_allowed integer, retry json, is_owner_dead boolean, is_unstarted boolean
@@ -23,4 +23,5 @@ LEFT JOIN /*schema.*/prefetch AS prefetch
 LEFT JOIN /*schema.*/job_type AS job_type ON job_type.name = job.type_name
 WHERE job.status = 'running' AND job.leased_by <> :worker
   AND (owner.id IS NULL OR job.leased_until < :now)
+ORDER BY is_owner_dead DESC, job.id
 LIMIT /*limit*/500;

@@ -398,6 +398,20 @@ async def poison_job_alone_is_condemned(h: Harness) -> None:
     assert h.sql("SELECT max(attempt) FROM {job} WHERE status = 'completed'") == [(2,)]
 
 
+@CASES
+async def jobs_of_the_dead_are_found_behind_expired_leases_of_the_living(h: Harness) -> None:
+    """A reaper that is patient with living workers still sees the dead ones' jobs, however many leases ran out."""
+    await h.register("a-living-one")
+    await h.put(600)
+    await h.claim(worker="a-living-one")
+    h.clock.advance(LEASE + timedelta(seconds=1))
+    await h.register("a-living-one")
+    lost = await h.put_one()
+    await h.claim(worker="z-dead-one")
+    await h.run(lambda: reap_jobs("reaper", DEAD_AFTER, lambda found: [job for job in found if job.is_owner_dead]))
+    assert (await h.job(lost)).status == Status.PENDING
+
+
 def _find() -> Operation[Rows]:
     parameters = {"worker": "reaper", "dead_after_ms": milliseconds(DEAD_AFTER)}
     return (yield Statement("find_reapable", parameters, literals={"limit": 500}))
