@@ -112,6 +112,19 @@ class Database:
                 yield
                 connection.execute("ROLLBACK")
 
+    @property
+    def is_writable(self) -> bool:
+        """On SQLite a process that is stopped inside a write transaction keeps everybody from writing."""
+        if self.is_postgres:
+            return True
+        with contextlib.closing(sqlite3.connect(self.path, isolation_level=None, timeout=0.2)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                return False
+            connection.execute("ROLLBACK")
+            return True
+
     def wait_blocked_statement(self, words: str) -> None:
         """Until a backend waits for a lock in a statement that contains `words`."""
         query = (

@@ -20,7 +20,7 @@ from holdfast.operations.statement import Verb
 from holdfast.model.scan_position import Lane
 from holdfast.stores import SyncStore
 from tests.crew.database import Database
-from tests.crew.process import BRISK, Crew
+from tests.crew.process import BRISK, Crew, WorkerProcess
 from tests.crew.waiting import wait_for
 
 LEASE = timedelta(seconds=60)
@@ -45,6 +45,19 @@ def claim_one(store: SyncStore, worker_id: str) -> ClaimedJob:
 
 def everything(database: Database) -> list[tuple[Any, ...]]:
     return database.query(f"SELECT * FROM {database.job}") + database.query(f"SELECT * FROM {database.table('job_attempt')}")
+
+
+def freeze_between_writes(worker: WorkerProcess, database: Database) -> None:
+    """SIGSTOP, but not while it holds SQLite's one write lock: then nobody could do anything."""
+
+    def is_frozen() -> bool:
+        worker.freeze()
+        if database.is_writable:
+            return True
+        worker.thaw()
+        return False
+
+    wait_for(is_frozen, f"process {worker.pid} stopped outside a transaction")
 
 
 @pytest.mark.parametrize("write", WRITES)
@@ -99,7 +112,7 @@ def test_frozen_worker_is_told_and_changes_nothing(crew: Crew, database: Databas
         chain = client.enqueue(crew.jobs.hold.call(number=1, gate=str(crew.gate())))
     frozen = crew.start()
     (first,) = crew.ledger.wait("started")
-    frozen.freeze()
+    freeze_between_writes(frozen, database)
 
     other = crew.start()
     (second,) = crew.ledger.wait("started", where=lambda entry: entry.pid == other.pid)
@@ -130,7 +143,7 @@ def test_late_outcome_of_a_thawed_worker_is_refused(crew: Crew, database: Databa
         chain = client.enqueue(call if ending == "finished" else crew.jobs.hold_then_fail.call(number=1, gate=str(gate)))
     frozen = crew.start(replace(BRISK, heartbeat=timedelta(seconds=0.5)))
     crew.ledger.wait("started")
-    frozen.freeze()
+    freeze_between_writes(frozen, database)
     other = crew.start()
     (second,) = crew.ledger.wait("started", where=lambda entry: entry.pid == other.pid)
     gate.touch()

@@ -89,7 +89,7 @@ def test_one_poison_job_among_five_hundred(crew: Crew, database: Database) -> No
 def test_innocent_long_job_survives_the_company_of_poison(crew: Crew, database: Database) -> None:
     """A job longer than the engine's patience with suspects shares the first crash only: no two suspects meet."""
     with crew.jobs.app.client() as client:
-        innocent = client.enqueue(crew.jobs.note.call(number=0, pause=8.0))
+        innocent = client.enqueue(crew.jobs.note.call(number=0, pause=7.0))
         poison = client.enqueue(crew.jobs.poison.call(number=1), delay=1.0)
 
     supervise(crew, database, BRISK)
