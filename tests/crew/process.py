@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import WorkerConfig
+from holdfast.worker import fetcher
 from tests.crew.fault import Fault
 from tests.crew.jobs import Jobs, make_jobs
 from tests.crew.ledger import Ledger
@@ -48,6 +49,8 @@ def _logged(log: Path, target: Callable[..., None], args: tuple[Any, ...]) -> No
 
 
 def _work(url: str, ledger: Path, config: WorkerConfig, fault: Fault | None, options: dict[str, Any]) -> None:
+    # Like the settings of BRISK, a tenth of what it is.
+    fetcher._SUSPECT_PATIENCE = 0.5
     if fault is not None:
         fault.arm()
     make_jobs(url, ledger, **options).app.run_worker(config)

@@ -71,7 +71,7 @@ def test_one_poison_job_among_five_hundred(crew: Crew, database: Database) -> No
     with crew.jobs.app.client() as client:
         client.enqueue_many([crew.jobs.note.call(number=number) for number in range(250)])
         poison = client.enqueue(crew.jobs.poison.call(number=250))
-        client.enqueue_many([crew.jobs.note.call(number=number) for number in range(251, 500)])
+        client.enqueue_many([crew.jobs.note.call(number=number, pause=0.2) for number in range(251, 500)])
 
     exit_codes = supervise(crew, database, BRISK)
 
@@ -79,8 +79,10 @@ def test_one_poison_job_among_five_hundred(crew: Crew, database: Database) -> No
     row = database.row(poison.id)
     assert "killed its worker" in (row.error or "")
     assert exit_codes == [-signal.SIGKILL] * 3
-    # Nobody else was in more than the first crash: after it, suspects ran alone.
-    assert max(other.crash_count for other in database.jobs() if other.id != poison.id) <= 1
+    # Nobody else was in more than the first crash: after it, suspects ran alone though there was plenty to do.
+    others = [other.crash_count for other in database.jobs() if other.id != poison.id]
+    assert max(others) <= 1
+    assert sum(others) < 10
     assert crew.ledger.numbers("finished") == {*range(500)} - {250}
     assert crew.ledger.finished_twice() == []
 
@@ -89,7 +91,7 @@ def test_one_poison_job_among_five_hundred(crew: Crew, database: Database) -> No
 def test_innocent_long_job_survives_the_company_of_poison(crew: Crew, database: Database) -> None:
     """A job longer than the engine's patience with suspects shares the first crash only: no two suspects meet."""
     with crew.jobs.app.client() as client:
-        innocent = client.enqueue(crew.jobs.note.call(number=0, pause=7.0))
+        innocent = client.enqueue(crew.jobs.note.call(number=0, pause=4.0))
         poison = client.enqueue(crew.jobs.poison.call(number=1), delay=1.0)
 
     supervise(crew, database, BRISK)

@@ -20,6 +20,7 @@ from holdfast.client import AsyncClient, Client
 from holdfast.errors import DuplicateJobType, InvalidJobType, InvalidOption, UnknownJobType
 from holdfast.model.call import Call
 from holdfast.model.clock import Clock, Duration, checked_duration
+from holdfast.model.fork import forget_after_fork
 from holdfast.model.identifiers import checked_name
 from holdfast.model.ids import IdGenerator, Ids, checked_id, checked_uuid, new_ids
 from holdfast.model.job_type import CallSignature, JobType
@@ -101,11 +102,16 @@ class App:
         self._handlers: dict[str, Handler] = {}
         self._handles: dict[str, JobHandle[Any, Any]] = {}
         self._lock = threading.Lock()
+        forget_after_fork(self)
         self._hinter: Hinter | None = None
         self._shared_client: Client | None = None
         self._async_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncClient] = (
             weakref.WeakKeyDictionary()
         )
+
+    def after_fork(self) -> None:
+        """A lock that another thread held at the fork is held for ever in the child."""
+        self._lock = threading.Lock()
 
     # --- registration -------------------------------------------------------------------------------------------------
 
@@ -284,6 +290,11 @@ class App:
         """A worker in this process, for as long as the block runs."""
         worker = self.make_worker(config or WorkerConfig(queues=queues, concurrency=concurrency))
         task = asyncio.create_task(worker.run(), name="holdfast-worker")
+        started = asyncio.create_task(worker.started.wait())
+        await asyncio.wait([task, started], return_when=asyncio.FIRST_COMPLETED)
+        started.cancel()
+        if task.done():
+            await task
         try:
             yield worker
         finally:

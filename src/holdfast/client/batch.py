@@ -19,6 +19,8 @@ class Batch:
 
     def __init__(self, calls: Iterable[Call[Any]], options: EnqueueOptions, ids: Ids) -> None:
         check_options(options)
+        if not isinstance(calls, Iterable):
+            raise InvalidOption("calls", calls, "must be a list of calls; enqueue(…) takes a single one")
         self.calls = list(calls)
         for call in self.calls:
             if not isinstance(call, Call):
@@ -27,6 +29,8 @@ class Batch:
         if shared_id is not None and len(self.calls) > 1:
             raise InvalidOption("id", shared_id, "cannot be shared by several jobs; use call.options(id=…)")
         generated = ids.make(len(self.calls))
+        if generated:
+            ids.check(generated[0])
         self.documents: list[JobDocument] = [
             call.document(job_id, options) for call, job_id in zip(self.calls, generated, strict=True)
         ]

@@ -28,7 +28,7 @@ class Retry:
     factor: float = 2.0
     maximum: Duration = 3600.0
     jitter: float = 0.1
-    on: tuple[type[BaseException], ...] = (Exception,)
+    on: tuple[type[BaseException], ...] = (BaseException,)
     never: tuple[type[BaseException], ...] = ()
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 import psycopg
 
+from holdfast.model.fork import forget_after_fork
 from holdfast.operations.drive import drive
 from holdfast.operations.notify_work import notify_work
 from holdfast.operations.statement import Rows, Statement
@@ -43,6 +44,10 @@ class PostgresHinter:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._last_ride = 0.0
+        forget_after_fork(self)
+
+    def after_fork(self) -> None:
+        self._queues, self._wake, self._thread = set(), threading.Condition(), None
 
     def may_ride_along(self) -> bool:
         now = time.monotonic()

@@ -60,11 +60,12 @@ def claim_jobs(
     *,
     prefetch: bool = False,
     start: Instant | None = None,
+    drops: Sequence[Instant] = (),
 ) -> Operation[list[ClaimedJob]]:
     """Up to `limit` jobs in claim order.
 
     `prefetch` marks them as not started; `start` is the `claimed_at` of an earlier prefetched batch that may be
-    started once this has committed.
+    started once this has committed, `drops` are those of batches of which nothing waits any more.
     """
     rows = yield Statement(
         "claim_jobs",
@@ -74,6 +75,7 @@ def claim_jobs(
             "lease_ms": milliseconds(lease),
             "prefetch": prefetch,
             "start_at": start,
+            "drops": to_json(list(drops)).decode(),
         },
         literals={"limit": limit},
     )

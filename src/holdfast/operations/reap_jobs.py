@@ -36,6 +36,7 @@ class Reapable(NamedTuple):
     retry: bytes | str | None
     is_owner_dead: bool
     is_unstarted: bool
+    is_uncertain: bool
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -90,7 +91,10 @@ def reap_jobs(
 
 
 def verdict(job: Reapable) -> Verdict:
-    """Never started: all refunded. Else an attempt is lost, and a crash is counted only against a dead worker."""
+    """Never started: all refunded. Perhaps not started: the attempt is refunded, the crash counted.
+
+    Else an attempt is lost, and a crash is counted only against a dead worker.
+    """
     if job.is_unstarted:
         return Verdict(job.id, job.lease_generation, JobError("WorkerDied", "never started"), is_refund=True)
     is_crash = bool(job.is_owner_dead)
@@ -98,6 +102,11 @@ def verdict(job: Reapable) -> Verdict:
     if is_crash and job.crash_count + 1 >= CRASH_CAP:
         message = f"killed its worker {job.crash_count + 1} times; the last one was {job.leased_by}"
         return Verdict(job.id, job.lease_generation, JobError("WorkerDied", message), is_dead=True, is_crash=True)
+    if job.is_uncertain:
+        # It waited in a buffer of which some had started: suspect it, but take nothing from it.
+        error = JobError("WorkerDied", f"worker died (held by {job.leased_by}), perhaps before this was started")
+        delay_ms = milliseconds(policy.delay(job.attempt))
+        return Verdict(job.id, job.lease_generation, error, delay_ms=delay_ms, is_crash=True, is_refund=True)
     what = "worker died" if is_crash else "lease expired"
     error = JobError("WorkerDied" if is_crash else "LeaseExpired", f"{what} (held by {job.leased_by})")
     return Verdict(

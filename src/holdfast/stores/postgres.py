@@ -26,6 +26,7 @@ from holdfast.errors import (
     StoreError,
 )
 from holdfast.model.clock import iso
+from holdfast.model.fork import forget_after_fork
 from holdfast.operations.drive import adrive, drive
 from holdfast.operations.migrate import Migration, check_schema, migrate
 from holdfast.operations.statement import Rows, Statement, Verb
@@ -149,6 +150,11 @@ class PostgresSyncStore:
         self._opening = threading.Lock()
         self._is_ready = False
         self._is_closed = False
+        forget_after_fork(self)
+
+    def after_fork(self) -> None:
+        # psycopg does not close, in a child, what its parent opened.
+        self._pool, self._busy, self._opening = None, set(), threading.Lock()
 
     @property
     def migrates_itself(self) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -13,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from holdfast.errors import ClientClosed, InvalidOption, NotMigrated
 from holdfast.model.clock import iso, utc_now
+from holdfast.model.fork import forget_after_fork
 from holdfast.operations.drive import drive
 from holdfast.operations.migrate import Migration, check_schema, migrate
 from holdfast.operations.statement import Statement, Verb
@@ -20,7 +22,7 @@ from holdfast.sql import Script, SqlLibrary, Style
 from holdfast.stores.borrowed import AsyncBorrowed, Borrowed, recognise, recognise_async
 from holdfast.stores.known import CODE_VERSION, known_migrations, migration_sql
 from holdfast.stores.open import StoreConfig
-from holdfast.stores.sqlite_connection import connect, execute, translated
+from holdfast.stores.sqlite_connection import BUSY_SECONDS, connect, execute, patiently, translated
 from holdfast.stores.sqlite_writer import SqliteWriter, shared_writer
 
 T = TypeVar("T")
@@ -92,7 +94,10 @@ class _Reader:
             if self._connection is None:
                 self._connection = self._store.connect()
             connection = self._connection
-            return drive(verb(), lambda statement: execute(connection, self._store, statement))
+            return patiently(
+                lambda: drive(verb(), lambda statement: execute(connection, self._store, statement)),
+                time.monotonic() + BUSY_SECONDS,
+            )
 
     def close(self) -> None:
         with self._lock:
@@ -112,6 +117,13 @@ class _Shared:
         self._writer: SqliteWriter | None = None
         self._is_ready = False
         self._is_closed = False
+        self._inherited: list[object] = []
+        forget_after_fork(self)
+
+    def after_fork(self) -> None:
+        # Kept, for closing the parent's connection would be its garbage collection.
+        self._inherited += [self._reader, self._writer]
+        self._reader, self._writer = _Reader(self._store), None
 
     @property
     def writer(self) -> SqliteWriter:

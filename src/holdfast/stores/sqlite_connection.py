@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import random
 import sqlite3
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import DatabaseBusy, DatabaseUnavailable, HoldfastError, NotMigrated, StoreError
 from holdfast.model.payload import from_json
@@ -16,9 +18,13 @@ from holdfast.stores.open import StoreConfig
 if TYPE_CHECKING:
     from holdfast.stores.sqlite import SqliteStore
 
+T = TypeVar("T")
+
 _log = logging.getLogger("holdfast.stores.sqlite")
 _OLDEST = (3, 37, 0)
 _OPENING_SECONDS = 5.0
+#: own-transaction verbs give up after this
+BUSY_SECONDS = 5.0
 _WAL_RESET_FIXED = (3, 51, 3)
 _warned: set[str] = set()
 
@@ -86,6 +92,23 @@ def translated() -> Iterator[None]:
         raise kind(str(error)) from error
     except sqlite3.Error as error:
         raise StoreError(f"{type(error).__name__}: {error}") from error
+
+
+def patiently(step: Callable[[], T], deadline: float) -> T:
+    """Do it again, in short random steps, while somebody else has the lock.
+
+    SQLite's own busy handler lets old waiters starve: of four writers one got 82 % of the writes and one none.
+    """
+    began = time.monotonic()
+    while True:
+        try:
+            return step()
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise
+            if time.monotonic() >= deadline:
+                raise DatabaseBusy(time.monotonic() - began) from None
+            time.sleep(random.uniform(0.0002, 0.001))  # noqa: S311 - no secret
 
 
 def is_busy(error: sqlite3.Error) -> bool:

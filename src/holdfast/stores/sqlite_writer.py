@@ -6,7 +6,6 @@ One fsync serves all: batching gains a factor of 48 where more writers gain noth
 from __future__ import annotations
 
 import os
-import random
 import sqlite3
 import threading
 import time
@@ -18,19 +17,27 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.errors import ClientClosed, DatabaseBusy
 from holdfast.operations.drive import drive
 from holdfast.operations.statement import Verb
-from holdfast.stores.sqlite_connection import execute, is_busy, translated
+from holdfast.stores.sqlite_connection import BUSY_SECONDS, execute, patiently, translated
 
 if TYPE_CHECKING:
     from holdfast.stores.sqlite import SqliteStore
 
 T = TypeVar("T")
 
-#: own-transaction verbs give up after this
-BUSY_SECONDS = 5.0
 _MOST = 1000
 
 _writers: dict[tuple[object, ...], SqliteWriter] = {}
 _registry = threading.Lock()
+
+
+def _after_fork() -> None:
+    """The parent's writers are its own (the key holds its process id); a lock held in it is held for ever here."""
+    global _registry  # noqa: PLW0603 - one registry for the process
+    _registry = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Item:
@@ -122,37 +129,19 @@ class SqliteWriter:
                     item.future.set_exception(error)
 
     def _transaction(self, connection: sqlite3.Connection, batch: list[_Item]) -> None:
-        _begin(connection, min(item.deadline for item in batch))
+        deadline = min(item.deadline for item in batch)
+        patiently(lambda: connection.execute("BEGIN IMMEDIATE"), deadline)
         try:
             results = [
                 drive(item.verb(), lambda statement: execute(connection, self._store, statement)) for item in batch
             ]
-            connection.execute("COMMIT")
+            patiently(lambda: connection.execute("COMMIT"), deadline)
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
         for item, result in zip(batch, results, strict=True):
             item.future.set_result(result)
-
-
-def _begin(connection: sqlite3.Connection, deadline: float) -> None:
-    """Take the write lock, waiting in short random steps.
-
-    SQLite's own busy handler lets old waiters starve: of four writers one got 82 % of the writes and one none.
-    """
-    began = time.monotonic()
-    while True:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            if not is_busy(error):
-                raise
-            if time.monotonic() >= deadline:
-                raise DatabaseBusy(time.monotonic() - began) from None
-            time.sleep(random.uniform(0.0002, 0.001))  # noqa: S311 - no secret
-        else:
-            return
 
 
 def shared_writer(store: SqliteStore) -> SqliteWriter:

@@ -29,6 +29,7 @@ class Buffer:
         self.appetite = 0
         #: when so few are ready, it is time to fetch
         self.low_water = 0
+        self._marks: list[Instant] = []
         self._rate = 0.0
         self._counted = 0
         self._measured_at = time.monotonic()
@@ -66,6 +67,17 @@ class Buffer:
         """The claim that carried `reserved_at` has committed: the old reserve may start."""
         self.ready.extend(self.reserve)
         self.reserve = next_reserve
+        if self.reserved_at is not None:
+            self._marks.append(self.reserved_at)
+
+    def take_idle_marks(self) -> list[Instant]:
+        """The prefetching claims of which nothing waits any more."""
+        if not self._marks:
+            return []
+        waiting = {job.claimed_at for job in self}
+        idle = [mark for mark in self._marks if mark not in waiting]
+        self._marks = [mark for mark in self._marks if mark in waiting]
+        return idle
 
     def drop(self, leases: Collection[Lease]) -> None:
         """Forget jobs that are somebody else's now."""

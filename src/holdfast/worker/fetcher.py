@@ -106,7 +106,7 @@ class Fetcher:
         if buffer.reserve:
             return (max(appetite, 1), True) if len(buffer.ready) <= buffer.low_water or missing > 0 else (0, True)
         if missing > 0:
-            return max(missing, appetite), False
+            return missing, False
         return (appetite, True) if len(buffer.ready) <= appetite else (0, True)
 
     async def _claim(self, limit: int, *, is_prefetch: bool) -> list[ClaimedJob]:
@@ -114,9 +114,12 @@ class Fetcher:
         start = self._buffer.reserved_at
         if not lanes and start is None:
             return []
+        drops = self._buffer.take_idle_marks()
         limit = min(limit, self._config.batch)
         claimed = await self._store.run(
-            lambda: claim_jobs(self._worker_id, lanes, limit, self._config.lease, prefetch=is_prefetch, start=start)
+            lambda: claim_jobs(
+                self._worker_id, lanes, limit, self._config.lease, prefetch=is_prefetch, start=start, drops=drops
+            )
         )
         self._has_looked_since_claim = False
         self._position.advance(claimed)
@@ -132,7 +135,8 @@ class Fetcher:
         began = time.monotonic()
         found = await self._store.run(lambda: find_lanes(self._queues), read_only=True)
         ended = time.monotonic()
-        self._position.look_back((lane for lane in found if not lane.is_suspect), began, ended)
+        # A lane whose first job is due later keeps its place: what comes in before that job must not lie behind it.
+        self._position.look_back((lane for lane in found if not lane.is_suspect and lane.due_in_ms == 0), began, ended)
         suspects = [lane.due_in_ms for lane in found if lane.is_suspect]
         self._suspect_due_at = ended + min(suspects) / 1000 if suspects else None
         due = [lane.due_in_ms for lane in found if not lane.is_suspect]

@@ -13,6 +13,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from holdfast.errors import DatabaseUnavailable, SerializationConflict, StoreError
+from holdfast.model.clock import milliseconds
+from holdfast.model.job import JobError
+from holdfast.model.retry import Retry
 from holdfast.operations.complete_jobs import Completion, complete_jobs
 from holdfast.operations.fail_jobs import Failure, fail_jobs
 from holdfast.operations.lease import Lease, Settlement
@@ -101,9 +104,10 @@ class Outcomes:
             except (DatabaseUnavailable, SerializationConflict) as error:
                 _log.warning("outcomes of %d jobs not written: %s; again in %.1f s", len(batch), error, backoff.seconds)
                 await backoff.wait()
-            except StoreError:
+            except StoreError as error:
                 if len(batch) == 1:
-                    raise
+                    self._forget(batch[0], error)
+                    return set()
                 # One of them is poison to the statement; alone, it harms nobody else.
                 locked: set[str] = set()
                 for item in batch:
@@ -113,6 +117,19 @@ class Outcomes:
                 for job_id in settlement.lost:
                     _log.warning("job %s: outcome refused, the lease was lost", job_id)
                 return settlement.locked  # type: ignore[no-any-return]  # see above
+
+    def _forget(self, item: I, error: StoreError) -> None:
+        """The database refuses it for ever: a completion becomes a failure, the rest goes back with the next audit."""
+        _log.error("job %s: its outcome cannot be stored: %s", item.id, error)
+        if isinstance(item, Completion):
+            retry = Retry()
+            delay_ms = milliseconds(retry.delay(1))
+            described = JobError(type(error).__name__, f"the outcome could not be stored: {error}"[:2000])
+            failure = Failure(
+                item.id, item.lease_generation, described, delay_ms, is_final=False, max_attempts=retry.max_attempts
+            )
+            # Only after the completion has been struck off.
+            asyncio.get_running_loop().call_soon(self.add, failure)
 
     def _retry_alone(self, item: I, write: Callable[[list[I]], object]) -> None:
         """Somebody has the row locked: try again apart, so that it holds up nobody."""
@@ -127,7 +144,7 @@ class Outcomes:
 
     def _written(self, item: Completion | Failure | Lease) -> None:
         self.finished += 1
-        del self._unwritten[item.id, item.lease_generation]
+        self._unwritten.pop((item.id, item.lease_generation), None)
         if not len(self):
             self._empty.set()
 

@@ -30,11 +30,15 @@ async def _serve(make_worker: Callable[[], Worker]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _stop, worker, number)
-    await worker.run()
-    await _leave_the_deaf()
+    status = 1
+    try:
+        await worker.run()
+        status = 0
+    finally:
+        await _leave_the_deaf(status)
 
 
-async def _leave_the_deaf() -> None:
+async def _leave_the_deaf(status: int) -> None:
     """The jobs are back in the database; a handler that swallows its cancellation must not keep the process."""
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     for task in rest:
@@ -44,7 +48,7 @@ async def _leave_the_deaf() -> None:
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(0)
+        os._exit(status)
 
 
 def _stop(worker: Worker, number: signal.Signals) -> None:

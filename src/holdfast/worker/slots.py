@@ -26,6 +26,8 @@ _log = logging.getLogger("holdfast.worker")
 
 #: outcomes that may wait to be written before no more jobs are claimed
 _UNWRITTEN_LIMIT = 5_000
+#: how long a cancelled task may clean up after its timeout
+_TIMEOUT_GRACE = 5.0
 
 
 class Slots:
@@ -190,7 +192,9 @@ class Slots:
                 output = await handler.function(Context(attempt, self._async_client), **arguments)
             else:
                 output = await handler.function(**arguments)
-            ending = attempt.completion(output)
+            # The time was up: whatever came after the cancellation does not count.
+            is_late = attempt.cancelled is Cancellation.TIMEOUT
+            ending = attempt.failure(_cause(attempt, TimeoutError())) if is_late else attempt.completion(output)
         except asyncio.CancelledError as error:
             ending = attempt.ending_of_cancelled(_cause(attempt, error))
         except BaseException as error:  # noqa: BLE001 - SystemExit in a handler fails the job, not the worker
@@ -215,9 +219,13 @@ class Slots:
         attempt.cancelled = Cancellation.TIMEOUT
         if attempt.task is not None:
             self._loop.call_soon(attempt.task.cancel)
+            attempt.timer = self._loop.call_later(_TIMEOUT_GRACE, self._give_up, attempt)
         else:
-            # A thread cannot be stopped: it keeps its slot, and the fence shuts out whatever it does later.
-            self._end(attempt, attempt.failure(_cause(attempt, TimeoutError())))
+            self._give_up(attempt)
+
+    def _give_up(self, attempt: Attempt) -> None:
+        """A thread, or a task that swallows its cancellation, keeps its slot; the fence shuts out what it does."""
+        self._end(attempt, attempt.failure(_cause(attempt, TimeoutError())))
 
     def _abort(self, attempt: Attempt, reason: Cancellation) -> None:
         attempt.cancelled = reason

@@ -40,6 +40,7 @@ _START_PATIENCE = 30.0
 #: how long cancelled handlers have to clean up, and the last outcomes to be written
 _GRACE = 10.0
 _HURRIED_GRACE = 1.0
+_RETIRE_SECONDS = 5.0
 
 
 class Closable(Protocol):
@@ -114,7 +115,7 @@ class Worker:
     async def run(self) -> None:
         """Work until stopped; raises if a part of the engine fails."""
         try:
-            if await self._register():
+            if await self._registered():
                 await self._work()
         finally:
             await self._store.close()
@@ -122,12 +123,24 @@ class Worker:
             await self._async_client.close()
             self._sync_client.close()
 
-    async def _register(self) -> bool:
+    async def _registered(self) -> bool:
+        """Whether registration came before a request to stop."""
+        registering = asyncio.create_task(self._register())
+        stopping = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait([registering, stopping], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not registering.done():
+            await _cancel([registering])
+            return False
+        await registering
+        return not self._stopping.is_set()
+
+    async def _register(self) -> None:
         """A worker may be started a little before its database: it waits, and says so."""
         types = [handler.job_type for handler in self._handlers.values()]
         backoff = Backoff()
         give_up = time.monotonic() + _START_PATIENCE
-        while not self._stopping.is_set():
+        while True:
             try:
                 await self._store.ensure_ready()
                 await self._store.run(lambda: register_types(types))
@@ -138,8 +151,7 @@ class Worker:
                 _log.warning("cannot start yet: %s; again in %.1f s", error, backoff.seconds)
                 await backoff.wait()
             else:
-                return True
-        return False
+                return
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
@@ -219,10 +231,16 @@ class Worker:
 
     async def _retire(self) -> None:
         """Last act: whatever the database still thinks is ours goes back, and we are gone in good order."""
-        with suppress(HoldfastError, TimeoutError):
-            async with asyncio.timeout(5):
+        try:
+            async with asyncio.timeout(_RETIRE_SECONDS):
                 await self._store.run(lambda: release_orphans(self.id, ()))
                 await self._store.run(lambda: retire_worker(self.id))
+        except (HoldfastError, TimeoutError) as error:
+            _log.error(
+                "could not give everything back (%s: %s); others will take it for a crash when the lease has run out",
+                type(error).__name__,
+                error,
+            )
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:

@@ -1,5 +1,5 @@
 -- claim_jobs: take up to /*limit*/100 claimable jobs, in the order of the lanes given.
--- params: now timestamptz, worker text, lanes json, lease_ms bigint, prefetch boolean, start_at bigint
+-- params: now timestamptz, worker text, lanes json, lease_ms bigint, prefetch boolean, start_at bigint, drops json
 -- returns: id text, lease_generation bigint, type_name text, input json, attempt smallint, queue text,
 --   priority smallint, ready_at timestamptz, seq bigint, timeout_ms bigint, claimed_at timestamptz, crash_count smallint,
 --   chain_id text, chain_index integer, chain_type_name text, created_at timestamptz, scheduled_at timestamptz,
@@ -12,7 +12,8 @@
 --   dead index entries. The nested loop asks the lanes one after the other and stops at the limit, so later lanes are
 --   neither read nor locked. The limit is a literal and the update goes by ctid: no other plan comes to mind, with or
 --   without statistics (a generic plan with LIMIT $1 costs four fifths of the throughput).
---   With prefetch, a mark says that the batch is not started yet; start_at takes the mark of an earlier batch away.
+--   With prefetch, a mark says that the batch is not started yet; start_at promotes an earlier batch, drops forgets those
+--   of which nothing waits any more.
 -- locks: job rows, in claim order, never waited for.
 WITH lane AS MATERIALIZED (
     SELECT queue, priority, position, seq
@@ -38,10 +39,18 @@ picked AS MATERIALIZED (
     ) AS candidate
     LIMIT /*limit*/100
 ),
-started AS (
-    DELETE FROM /*schema.*/prefetch AS prefetch
+promoted AS (
+    UPDATE /*schema.*/prefetch AS prefetch SET is_promoted = true
     WHERE worker_id = CAST(:worker AS text)
       AND claimed_at = timestamptz '2000-01-01 00:00:00+00' + CAST(:start_at AS bigint) * interval '1 microsecond'
+),
+dropped AS (
+    DELETE FROM /*schema.*/prefetch AS prefetch
+    WHERE worker_id = CAST(:worker AS text)
+      AND claimed_at = ANY (ARRAY(
+          SELECT timestamptz '2000-01-01 00:00:00+00' + CAST(mark AS bigint) * interval '1 microsecond'
+          FROM json_array_elements_text(CAST(CAST(:drops AS text) AS json)) AS done (mark)
+      ))
 ),
 marked AS (
     INSERT INTO /*schema.*/prefetch (worker_id, claimed_at)

@@ -32,10 +32,10 @@ reaped AS (
     SET status = CASE WHEN is_dead THEN 'dead_letter' ELSE 'pending' END,
         attempt = CASE WHEN is_refund THEN attempt - 1 ELSE attempt END,
         crash_count = CASE WHEN is_crash THEN crash_count + 1 ELSE crash_count END,
-        ready_at = CASE WHEN is_dead OR is_refund THEN ready_at
+        ready_at = CASE WHEN is_dead OR (is_refund AND NOT is_crash) THEN ready_at
                         ELSE moment + delay_ms * interval '1 millisecond' END,
         finished_at = CASE WHEN is_dead THEN moment END,
-        last_attempt_error = CASE WHEN is_refund THEN last_attempt_error ELSE holding.error END,
+        last_attempt_error = CASE WHEN is_refund AND NOT is_crash THEN last_attempt_error ELSE holding.error END,
         leased_by = NULL,
         leased_until = NULL
     FROM holding, (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
@@ -46,8 +46,8 @@ reaped AS (
 remembered AS (
     INSERT INTO /*schema.*/job_attempt
         (job_id, lease_generation, started_at, ended_at, attempt, worker_id, outcome, error)
-    SELECT id, lease_generation, last_attempt_at, moment, attempt, owner_id,
+    SELECT id, lease_generation, last_attempt_at, moment, attempt + is_refund::integer, owner_id,
            CASE WHEN is_crash THEN 'crashed' ELSE 'expired' END, error
-    FROM reaped WHERE NOT is_refund
+    FROM reaped WHERE NOT is_refund OR is_crash
 )
 SELECT id::text, status AS outcome FROM reaped;

@@ -1,5 +1,5 @@
 -- claim_jobs: take up to /*limit*/100 claimable jobs, in the order of the lanes given.
--- params: now timestamptz, worker text, lanes json, lease_ms bigint, prefetch boolean, start_at bigint
+-- params: now timestamptz, worker text, lanes json, lease_ms bigint, prefetch boolean, start_at bigint, drops json
 -- returns: json rows of id text, lease_generation bigint, type_name text, input json, attempt smallint, queue text,
 --   priority smallint, ready_at timestamptz, seq bigint, timeout_ms bigint, claimed_at timestamptz, crash_count smallint,
 --   chain_id text, chain_index integer, chain_type_name text, created_at timestamptz, scheduled_at timestamptz,
@@ -33,8 +33,11 @@ SET status = 'running', attempt = attempt + 1, lease_generation = lease_generati
     leased_by = :worker, last_attempt_at = :now,
     leased_until = strftime('%Y-%m-%dT%H:%M:%f', :now, printf('+%.3f seconds', :lease_ms / 1000.0)) || '000Z'
 WHERE seq IN (SELECT json_extract(value, '$[8]') FROM json_each(:claimed));
--- part: started
-DELETE FROM /*schema.*/prefetch AS prefetch WHERE worker_id = :worker AND claimed_at = :start_at;
+-- part: promoted
+UPDATE /*schema.*/prefetch AS prefetch SET is_promoted = 1 WHERE worker_id = :worker AND claimed_at = :start_at;
+-- part: dropped
+DELETE FROM /*schema.*/prefetch AS prefetch
+WHERE worker_id = :worker AND claimed_at IN (SELECT value FROM json_each(:drops));
 -- part: marked
 INSERT OR IGNORE INTO /*schema.*/prefetch (worker_id, claimed_at)
 SELECT :worker, :now WHERE :prefetch AND json_array_length(:claimed) > 0;

@@ -21,16 +21,16 @@ INSERT INTO /*schema.*/job_attempt
 SELECT job.id, lease_generation, last_attempt_at, :now, attempt, leased_by,
        iif(json_extract(value, '$.is_crash'), 'crashed', 'expired'), json_extract(value, '$.error')
 FROM json_each(:holding) CROSS JOIN /*schema.*/job AS job ON seq = json_extract(value, '$.seq')
-WHERE NOT json_extract(value, '$.is_refund');
+WHERE NOT json_extract(value, '$.is_refund') OR json_extract(value, '$.is_crash');
 -- part: updated
 UPDATE /*schema.*/job AS job
 SET status = iif(is_dead, 'dead_letter', 'pending'),
     attempt = attempt - is_refund,
     crash_count = crash_count + is_crash,
-    ready_at = iif(is_dead OR is_refund, ready_at,
+    ready_at = iif(is_dead OR (is_refund AND NOT is_crash), ready_at,
         strftime('%Y-%m-%dT%H:%M:%f', :now, printf('+%.3f seconds', delay_ms / 1000.0)) || '000Z'),
     finished_at = iif(is_dead, :now, NULL),
-    last_attempt_error = iif(is_refund, last_attempt_error, error),
+    last_attempt_error = iif(is_refund AND NOT is_crash, last_attempt_error, error),
     leased_by = NULL, leased_until = NULL
 FROM (
     SELECT json_extract(value, '$.seq') AS held_seq, json_extract(value, '$.error') AS error,

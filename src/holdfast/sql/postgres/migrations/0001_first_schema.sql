@@ -118,11 +118,13 @@ CREATE TABLE /*schema.*/worker (
     metadata     json NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 50);
 -- part: prefetch
--- A row says: what this worker claimed at that instant lies in its buffer and has not been started.
--- Deleted, and the deletion committed, before the first of those jobs starts; so a crash can only err towards "started".
+-- A row says: of what this worker claimed at that instant, some lies in its buffer and has not been started.
+-- Until it is promoted that holds for all of it; promoted, and that committed, before the first of them starts; deleted
+-- once the last has started. So a crash can only err towards "started".
 CREATE TABLE /*schema.*/prefetch (
-    worker_id  text NOT NULL,
-    claimed_at timestamptz NOT NULL,
+    worker_id   text NOT NULL,
+    claimed_at  timestamptz NOT NULL,
+    is_promoted boolean NOT NULL DEFAULT false,
     PRIMARY KEY (worker_id, claimed_at)
 );
 -- part: job_attempt
@@ -143,5 +145,7 @@ CREATE TABLE /*schema.*/job_attempt (
 CREATE TABLE /*schema.*/setting (
     name       text PRIMARY KEY,
     value      json NOT NULL,
-    changed_at timestamptz NOT NULL
+    changed_at timestamptz NOT NULL,
+    CONSTRAINT setting_max_attempts_check
+        CHECK (name NOT LIKE 'max\_attempts%' OR value::text ~ '^[1-9][0-9]{0,4}$')
 );

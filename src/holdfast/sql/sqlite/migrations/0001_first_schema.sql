@@ -106,11 +106,13 @@ CREATE TABLE /*schema.*/worker (
     metadata     TEXT NOT NULL DEFAULT '{}'
 ) WITHOUT ROWID;
 -- part: prefetch
--- A row says: what this worker claimed at that instant lies in its buffer and has not been started.
--- Deleted, and the deletion committed, before the first of those jobs starts; so a crash can only err towards "started".
+-- A row says: of what this worker claimed at that instant, some lies in its buffer and has not been started.
+-- Until it is promoted that holds for all of it; promoted, and that committed, before the first of them starts; deleted
+-- once the last has started. So a crash can only err towards "started".
 CREATE TABLE /*schema.*/prefetch (
-    worker_id  TEXT NOT NULL,
-    claimed_at TEXT NOT NULL,
+    worker_id   TEXT NOT NULL,
+    claimed_at  TEXT NOT NULL,
+    is_promoted INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (worker_id, claimed_at)
 ) WITHOUT ROWID;
 -- part: job_attempt
@@ -131,5 +133,7 @@ CREATE TABLE /*schema.*/job_attempt (
 CREATE TABLE /*schema.*/setting (
     name       TEXT PRIMARY KEY NOT NULL,
     value      TEXT NOT NULL,
-    changed_at TEXT NOT NULL
+    changed_at TEXT NOT NULL,
+    CHECK (name NOT LIKE 'max\_attempts%' ESCAPE '\'
+           OR (value GLOB '[1-9]*' AND value NOT GLOB '*[^0-9]*' AND length(value) <= 5))
 ) WITHOUT ROWID;
