@@ -8,13 +8,14 @@ import random
 import pytest
 
 from tests.crew.fixtures import crew, database, own_server
+from tests.crew.report import say
 
 __all__ = ["crew", "database", "dice", "own_server"]
 
 
 @pytest.fixture
 def dice() -> random.Random:
-    """To repeat a run: HOLDFAST_SEED=… python3 dev.py test tests/chaos/…"""
+    """Seeded; `HOLDFAST_SEED=… python3 dev.py test tests/chaos` repeats a run."""
     seed = int(os.environ.get("HOLDFAST_SEED") or random.SystemRandom().randrange(2**32))
-    print(f"seed {seed}")
+    say(f"seed {seed}")
     return random.Random(seed)  # noqa: S311 - reproducible on purpose

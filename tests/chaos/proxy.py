@@ -56,7 +56,12 @@ class Proxy:
 
     def cut(self) -> None:
         """Reset what is open."""
-        self._do(lambda: [writer.transport.abort() for writer in self._open])
+
+        def cut() -> None:
+            for writer in self._open:
+                writer.transport.abort()
+
+        self._do(cut)
 
     def url(self, database_url: str) -> str:
         return database_url.replace(f":{self._target}/", f":{self.port}/")

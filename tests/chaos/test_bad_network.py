@@ -12,6 +12,7 @@ from tests.chaos.proxy import proxy_to
 from tests.crew.accounts import Accounts, load, settle
 from tests.crew.database import Database
 from tests.crew.process import STEADY, Crew
+from tests.crew.report import say
 from tests.crew.waiting import wait_for
 
 ON_POSTGRES = pytest.mark.parametrize("database", ["pg18"], indirect=True)
@@ -38,7 +39,7 @@ def test_cuts_and_delays(crew: Crew, database: Database, dice: random.Random) ->
 
         accounts = settle(crew, database, storm.enqueued)
 
-        print(f"{len(storm.enqueued)} jobs, {accounts}")
+        say(f"{len(storm.enqueued)} jobs, {accounts}")
         assert accounts == Accounts(lost=0, doubled=0, stuck=0)
         assert [worker.stop() for worker in workers] == [0, 0]
 
@@ -57,6 +58,6 @@ def test_half_open_connections(crew: Crew, database: Database, dice: random.Rand
 
         accounts = settle(crew, database, storm.enqueued)
 
-        print(f"{len(storm.enqueued)} jobs, {accounts}")
+        say(f"{len(storm.enqueued)} jobs, {accounts}")
         assert accounts == Accounts(lost=0, doubled=0, stuck=0)
         assert worker.stop() == 0

@@ -11,6 +11,7 @@ import pytest
 from tests.crew.accounts import Accounts, load, settle
 from tests.crew.database import Database
 from tests.crew.process import BRISK, Crew
+from tests.crew.report import say
 
 STORM_SECONDS = 10.0
 FEW = replace(BRISK, concurrency=4)
@@ -38,6 +39,6 @@ def test_freeze_storm(crew: Crew, database: Database, dice: random.Random) -> No
 
     accounts = settle(crew, database, storm.enqueued)
 
-    print(f"{len(storm.enqueued)} jobs, {accounts}")
+    say(f"{len(storm.enqueued)} jobs, {accounts}")
     assert accounts == Accounts(lost=0, doubled=0, stuck=0)
     assert [worker.stop() for worker in workers] == [0, 0, 0]

@@ -12,6 +12,7 @@ import pytest
 from tests.crew.accounts import Accounts, load, settle
 from tests.crew.database import Database
 from tests.crew.process import BRISK, Crew
+from tests.crew.report import say
 
 STORM_SECONDS = 10.0
 FEW = replace(BRISK, concurrency=4)
@@ -34,7 +35,7 @@ def test_kill_storm(crew: Crew, database: Database, dice: random.Random) -> None
 
     accounts = settle(crew, database, storm.enqueued)
 
-    print(f"{len(storm.enqueued)} jobs, {kills} kills, {accounts}")
+    say(f"{len(storm.enqueued)} jobs, {kills} kills, {accounts}")
     assert accounts == Accounts(lost=0, doubled=0, stuck=0)
     assert kills > 10
     assert [worker.stop() for worker in workers] == [0, 0, 0]

@@ -13,6 +13,7 @@ import pytest
 from tests.crew.accounts import Accounts, load, settle
 from tests.crew.database import Database
 from tests.crew.process import STEADY, Crew
+from tests.crew.report import say
 from tests.crew.waiting import wait_for
 
 
@@ -50,7 +51,7 @@ def test_locked_rows_hold_up_nobody(crew: Crew, database: Database, dice: random
 
     accounts = settle(crew, database, storm.enqueued | {-1, -2})
 
-    print(f"{len(storm.enqueued)} jobs, {accounts}")
+    say(f"{len(storm.enqueued)} jobs, {accounts}")
     assert accounts == Accounts(lost=0, doubled=0, stuck=0)
     assert {row.lease_generation for row in database.jobs()} == {1}
     assert database.query(f"SELECT count(*) FROM {database.table('job_attempt')}") == [(0,)]

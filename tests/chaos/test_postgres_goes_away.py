@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.crew.accounts import Accounts, load, settle
 from tests.crew.database import Database
 from tests.crew.process import STEADY, crew_on
+from tests.crew.report import say
 from tools.postgres_server import PostgresServer
 
 
@@ -28,7 +29,7 @@ def test_crashes_and_restarts(own_server: PostgresServer, tmp_path: Path, dice: 
 
         accounts = settle(crew, database, storm.enqueued)
 
-        print(f"{len(storm.enqueued)} jobs, {accounts}")
+        say(f"{len(storm.enqueued)} jobs, {accounts}")
         assert accounts == Accounts(lost=0, doubled=0, stuck=0)
         assert [worker.stop() for worker in workers] == [0, 0]
 
@@ -49,6 +50,6 @@ def test_backends_are_terminated(own_server: PostgresServer, tmp_path: Path, dic
 
         accounts = settle(crew, database, storm.enqueued)
 
-        print(f"{len(storm.enqueued)} jobs, {accounts}")
+        say(f"{len(storm.enqueued)} jobs, {accounts}")
         assert accounts == Accounts(lost=0, doubled=0, stuck=0)
         assert [worker.stop() for worker in workers] == [0, 0]

@@ -102,7 +102,10 @@ def _orphans(size: int) -> list[Statement]:
 def _reap(size: int) -> list[Statement]:
     numbers = range(RUNNING + 1, RUNNING + 1 + size)
     rows = [
-        Reapable(job_id(n), 1, "report", GONE, 1, 0, 5, None, is_owner_dead=True, is_unstarted=False) for n in numbers
+        Reapable(
+            job_id(n), 1, "report", GONE, 1, 0, 5, None, is_owner_dead=True, is_unstarted=False, is_uncertain=False
+        )
+        for n in numbers
     ]
     find, reap = _sent(reap_jobs(_WORKER, timedelta(seconds=20)), rows)
     return [dataclasses.replace(find, literals={"limit": size}), reap]

@@ -1,1 +1,1 @@
-"""What the guarantee and chaos tests share: real worker processes, their jobs, a ledger, and a look into the database."""
+"""What guarantee and chaos tests share: real worker processes, their jobs, a ledger, a look into the database."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from holdfast import Call, HoldfastError
 from tests.crew.database import Database
 from tests.crew.process import Crew
+from tests.crew.report import say
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ def settle(crew: Crew, database: Database, numbers: set[int], patience: float = 
     try:
         database.wait_finished(patience)
     except AssertionError as error:
-        print(error)
+        say(error)
     completed = {row.id for row in database.jobs() if row.status == "completed"}
     finished = {entry.number for entry in crew.ledger.read("finished") if entry.job_id in completed}
     return Accounts(
@@ -64,7 +65,7 @@ class Load:
                     try:
                         chains = [chain.id for chain in client.enqueue_many(calls)]
                     except HoldfastError as error:
-                        print(f"enqueue: {error}")
+                        say(f"enqueue: {error}")
                         if self._stop.wait(0.2):
                             return
                 self.enqueued.update(numbers)

@@ -71,7 +71,7 @@ class Database:
         return next(row for row in self.jobs() if row.id == job_id)
 
     def statuses(self) -> Counter[str]:
-        return Counter({status: count for status, count in self.query(f"SELECT status, count(*) FROM {self.job} GROUP BY 1")})
+        return Counter(dict(self.query(f"SELECT status, count(*) FROM {self.job} GROUP BY 1")))
 
     def unfinished(self) -> int:
         query = f"SELECT count(*) FROM {self.job} WHERE status NOT IN ('completed', 'dead_letter', 'cancelled')"

@@ -43,60 +43,73 @@ class Fault:
 
     def arm(self) -> None:
         """Wrap `run` of every store in this process."""
-        left = self.nth
-
-        def is_due(verb: Verb[Any]) -> bool:
-            nonlocal left
-            operation = verb()
-            operation.close()
-            if operation.__name__ != self.name:
-                return False
-            left -= 1
-            return left == 0
-
-        def deadly(verb: Verb[Any]) -> Verb[Any]:
-            def operation() -> Generator[Statement, Rows, Any]:
-                yield from verb()
-                _die()
-
-            return operation
-
-        def fated(verb: Verb[Any]) -> tuple[Verb[Any], bool]:
-            """What to run instead, and whether to die of it."""
-            if not is_due(verb):
-                return verb, False
-            if self.point is Point.BEFORE:
-                _die()
-            if self.point is Point.UNSENT:
-                raise DatabaseUnavailable("the test cut the connection")
-            return (deadly(verb) if self.point is Point.INSIDE else verb), True
-
-        def end() -> NoReturn:
-            if self.point is Point.UNANSWERED:
-                raise DatabaseUnavailable("the test cut the connection")
-            _die()
-
-        def arm_async(store: Any) -> None:
-            original = store.run
-
-            async def run(self: Any, verb: Verb[Any], **options: Any) -> Any:
-                verb, is_last = fated(verb)
-                result = await original(self, verb, **options)
-                return end() if is_last else result
-
-            store.run = run
-
-        def arm_sync(store: Any) -> None:
-            original = store.run
-
-            def run(self: Any, verb: Verb[Any], **options: Any) -> Any:
-                verb, is_last = fated(verb)
-                result = original(self, verb, **options)
-                return end() if is_last else result
-
-            store.run = run
-
+        fate = _Fate(self)
         for asynchronous in (PostgresAsyncStore, SqliteAsyncStore):
-            arm_async(asynchronous)
+            _wrap_async(asynchronous, fate)
         for sync in (PostgresSyncStore, SqliteSyncStore):
-            arm_sync(sync)
+            _wrap_sync(sync, fate)
+
+
+class _Fate:
+    """Counts the runs, and knows what to do with the one that counts."""
+
+    def __init__(self, fault: Fault) -> None:
+        self._fault = fault
+        self._left = fault.nth
+
+    def meets(self, verb: Verb[Any]) -> bool:
+        operation: Any = verb()
+        operation.close()
+        if operation.__name__ != self._fault.name:
+            return False
+        self._left -= 1
+        return self._left == 0
+
+    def begin(self, verb: Verb[Any]) -> Verb[Any]:
+        """What to run instead."""
+        match self._fault.point:
+            case Point.BEFORE:
+                _die()
+            case Point.UNSENT:
+                raise DatabaseUnavailable("the test cut the connection")
+            case Point.INSIDE:
+                return _deadly(verb)
+            case _:
+                return verb
+
+    def end(self) -> NoReturn:
+        if self._fault.point is Point.UNANSWERED:
+            raise DatabaseUnavailable("the test cut the connection")
+        _die()
+
+
+def _deadly(verb: Verb[Any]) -> Verb[Any]:
+    def operation() -> Generator[Statement, Rows, Any]:
+        yield from verb()
+        _die()
+
+    return operation
+
+
+def _wrap_async(store: Any, fate: _Fate) -> None:
+    original = store.run
+
+    async def run(self: Any, verb: Verb[Any], **options: Any) -> Any:
+        if not fate.meets(verb):
+            return await original(self, verb, **options)
+        await original(self, fate.begin(verb), **options)
+        return fate.end()
+
+    store.run = run
+
+
+def _wrap_sync(store: Any, fate: _Fate) -> None:
+    original = store.run
+
+    def run(self: Any, verb: Verb[Any], **options: Any) -> Any:
+        if not fate.meets(verb):
+            return original(self, verb, **options)
+        original(self, fate.begin(verb), **options)
+        return fate.end()
+
+    store.run = run

@@ -32,7 +32,7 @@ class Jobs:
     fail: JobHandle[..., Any]
 
 
-def make_jobs(url: str, ledger_path: Path, **options: Any) -> Jobs:
+def make_jobs(url: str, ledger_path: Path, **options: Any) -> Jobs:  # noqa: C901, PLR0915 - a list of job types
     """The same app in the test and in every worker process."""
     app = App(url, name="crew", auto_migrate=True, **options)
     ledger = Ledger(ledger_path)

@@ -52,9 +52,9 @@ class Ledger:
     def wait(self, event: str, count: int = 1, *, where: Callable[[Entry], bool] = lambda _: True) -> list[Entry]:
         """Until `event` was written `count` times."""
 
-        def seen() -> list[Entry] | None:
+        def seen() -> list[Entry]:
             found = [entry for entry in self.read(event) if where(entry)]
-            return found if len(found) >= count else None
+            return found if len(found) >= count else []
 
         return wait_for(seen, f"{count} × {event!r} in the ledger")
 

@@ -19,6 +19,7 @@ from holdfast.worker import fetcher
 from tests.crew.fault import Fault
 from tests.crew.jobs import Jobs, make_jobs
 from tests.crew.ledger import Ledger
+from tests.crew.report import say
 from tests.crew.waiting import PATIENCE_SECONDS, wait_for
 
 # A clean process that has imported everything and opened nothing is forked for each worker: 20 ms instead of 500.
@@ -134,7 +135,9 @@ class Crew:
         """A file that does not exist yet."""
         return self.directory / name
 
-    def start(self, config: WorkerConfig = BRISK, *, fault: Fault | None = None, url: str | None = None) -> WorkerProcess:
+    def start(
+        self, config: WorkerConfig = BRISK, *, fault: Fault | None = None, url: str | None = None
+    ) -> WorkerProcess:
         crew = self if url is None else replace(self, url=url, workers=[])
         worker = WorkerProcess(crew, config, fault, self.app_options)
         self.workers.append(worker)
@@ -161,4 +164,4 @@ def crew_on(url: str, directory: Path, **app_options: Any) -> Iterator[Crew]:
     finally:
         crew.end()
         crew.jobs.app.close()
-        print(crew.said[-20_000:])
+        say(crew.said[-20_000:])

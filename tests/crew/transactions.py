@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import aiosqlite
-import asyncpg
+import asyncpg  # type: ignore[import-untyped]  # it ships no types
 import psycopg
 from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
@@ -42,7 +42,9 @@ Kind = Callable[[str], AbstractAsyncContextManager[UserTransaction]]
 async def psycopg_sync(url: str) -> AsyncIterator[UserTransaction]:
     connection = psycopg.connect(url)
     try:
-        yield UserTransaction(connection, False, lambda sql: connection.execute(sql.encode()), connection.commit, connection.rollback)
+        yield UserTransaction(
+            connection, False, lambda sql: connection.execute(sql.encode()), connection.commit, connection.rollback
+        )
     finally:
         connection.close()
 
@@ -51,7 +53,9 @@ async def psycopg_sync(url: str) -> AsyncIterator[UserTransaction]:
 async def psycopg_async(url: str) -> AsyncIterator[UserTransaction]:
     connection = await psycopg.AsyncConnection.connect(url)
     try:
-        yield UserTransaction(connection, True, lambda sql: connection.execute(sql.encode()), connection.commit, connection.rollback)
+        yield UserTransaction(
+            connection, True, lambda sql: connection.execute(sql.encode()), connection.commit, connection.rollback
+        )
     finally:
         await connection.close()
 
@@ -85,7 +89,9 @@ def sqlalchemy_session(driver: str) -> Kind:
     async def open_it(url: str) -> AsyncIterator[UserTransaction]:
         engine = create_engine(_with_driver(url, driver))
         with Session(engine) as session:
-            yield UserTransaction(session, False, lambda sql: session.execute(text(sql)), session.commit, session.rollback)
+            yield UserTransaction(
+                session, False, lambda sql: session.execute(text(sql)), session.commit, session.rollback
+            )
         engine.dispose()
 
     return open_it
@@ -121,7 +127,9 @@ def sqlalchemy_async_session(driver: str) -> Kind:
     async def open_it(url: str) -> AsyncIterator[UserTransaction]:
         engine = create_async_engine(_with_driver(url, driver))
         async with AsyncSession(engine) as session:
-            yield UserTransaction(session, True, lambda sql: session.execute(text(sql)), session.commit, session.rollback)
+            yield UserTransaction(
+                session, True, lambda sql: session.execute(text(sql)), session.commit, session.rollback
+            )
         await engine.dispose()
 
     return open_it

@@ -19,7 +19,9 @@ CASES = [("sqlite", name) for name in SQLITE] + [("pg18", name) for name in POST
 EVERY_KIND = pytest.mark.parametrize(
     ("database", "kind"), CASES, ids=[f"{database} {name}" for database, name in CASES], indirect=["database"]
 )
-ON_POSTGRES = pytest.mark.parametrize(("database", "kind"), [("pg18", name) for name in POSTGRES], indirect=["database"])
+ON_POSTGRES = pytest.mark.parametrize(
+    ("database", "kind"), [("pg18", name) for name in POSTGRES], indirect=["database"]
+)
 
 
 @pytest.fixture
@@ -38,14 +40,14 @@ def state(database: Database) -> tuple[int, int]:
     return database.query("SELECT count(*) FROM orders")[0][0], len(database.jobs())
 
 
-async def enqueue(jobs: Jobs, user: UserTransaction, number: int) -> str:
+async def enqueue(jobs: Jobs, user: UserTransaction, number: int, **options: Any) -> str:
     """With the client that fits the connection; the id."""
     call = jobs.note.call(number=number)
     if user.is_async:
         async with jobs.app.async_client() as client:
-            return (await client.enqueue(call, tx=user.tx)).id
+            return (await client.enqueue(call, tx=user.tx, **options)).id
     with jobs.app.client() as client:
-        return client.enqueue(call, tx=user.tx).id
+        return client.enqueue(call, tx=user.tx, **options).id
 
 
 @EVERY_KIND
@@ -111,7 +113,7 @@ def _enqueue_and_wait(url: str, ledger: Path, name: str, signal_file: Path) -> N
         async with kind_of(Database(url), name)(url) as user:
             await settled(user.execute(INSERT))
             await enqueue(jobs, user, 1)
-            signal_file.touch()
+            signal_file.touch()  # noqa: ASYNC240 - the only one on this loop
             await asyncio.sleep(60)
 
     asyncio.run(act())
@@ -159,12 +161,7 @@ async def test_failed_enqueue_leaves_the_transaction_usable(shop: Crew, database
     async with kind_of(database, kind)(database.url) as user:
         await settled(user.execute(INSERT))
         with pytest.raises(ValueError, match="priority=99999"):
-            if user.is_async:
-                async with shop.jobs.app.async_client() as client:
-                    await client.enqueue(shop.jobs.note.call(number=1), tx=user.tx, **bad)
-            else:
-                with shop.jobs.app.client() as client:
-                    client.enqueue(shop.jobs.note.call(number=1), tx=user.tx, **bad)
+            await enqueue(shop.jobs, user, 1, **bad)
 
         await settled(user.commit())
 

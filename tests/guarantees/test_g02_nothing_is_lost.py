@@ -15,6 +15,7 @@ import pytest
 from tests.crew.database import Database
 from tests.crew.fault import DEATHS, Fault, Point
 from tests.crew.process import BRISK, Crew
+from tests.crew.report import say
 from tests.crew.waiting import wait_for
 
 #: the verbs of a worker in a life that also has failures, a predecessor's jobs to take back, and an end
@@ -121,7 +122,7 @@ def test_claim_that_is_committed_after_its_claimer_died(crew: Crew, database: Da
 
 @pytest.mark.parametrize("database", ["pg15", "pg18"], indirect=True)
 def test_completion_that_is_committed_after_its_sender_died(crew: Crew, database: Database) -> None:
-    """The completion waits for a lock; the worker is killed; the lock goes; the job stays completed, and is run once."""
+    """The completion waits for a lock; the worker is killed; the lock goes; the job is completed, or run again."""
     with crew.jobs.app.client() as client:
         client.enqueue_many([crew.jobs.hold.call(number=number, gate=str(crew.gate())) for number in range(5)])
     victim = crew.start()
@@ -138,7 +139,7 @@ def test_completion_that_is_committed_after_its_sender_died(crew: Crew, database
 def test_kills_at_random_times(crew: Crew, database: Database) -> None:
     """Ten workers in a row under load, each killed after a number of starts that the seed chooses."""
     seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
+    say(f"seed {seed}")
     dice = random.Random(seed)  # noqa: S311 - reproducible on purpose
     jobs = 2_000
     with crew.jobs.app.client() as client:

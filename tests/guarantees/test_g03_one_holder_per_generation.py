@@ -18,7 +18,7 @@ LEASE = timedelta(seconds=60)
 
 
 def test_threads_with_connections_of_their_own_claim_disjoint_jobs(crew: Crew) -> None:
-    """Eight claimers start at one barrier, claim in small batches, and give every third batch back to be claimed again."""
+    """Eight claimers start at one barrier, claim in small batches, and give every third batch back."""
     with crew.jobs.app.client() as client:
         client.enqueue_many([crew.jobs.note.call(number=number) for number in range(400)])
     barrier = threading.Barrier(8)
@@ -43,7 +43,7 @@ def test_threads_with_connections_of_their_own_claim_disjoint_jobs(crew: Crew) -
     with ThreadPoolExecutor(8) as pool:
         claims = [claim for claimed in pool.map(claimer, [f"w{n}" for n in range(8)]) for claim in claimed]
 
-    assert {count for count in Counter(claims).values()} == {1}
+    assert set(Counter(claims).values()) == {1}
     assert len({job_id for job_id, _ in claims}) == 400
     assert len(claims) > 400
 

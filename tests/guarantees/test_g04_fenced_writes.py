@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import JobError
+from holdfast.model.scan_position import Lane
 from holdfast.operations.claim_jobs import ClaimedJob, claim_jobs, find_lanes
 from holdfast.operations.complete_jobs import Completion, complete_jobs
 from holdfast.operations.fail_jobs import Failure, fail_jobs
@@ -17,7 +18,6 @@ from holdfast.operations.lease import Lease, Settlement
 from holdfast.operations.release_jobs import release_jobs
 from holdfast.operations.renew_leases import renew_leases
 from holdfast.operations.statement import Verb
-from holdfast.model.scan_position import Lane
 from holdfast.stores import SyncStore
 from tests.crew.database import Database
 from tests.crew.process import BRISK, Crew, WorkerProcess
@@ -28,8 +28,10 @@ EXPENSIVE = pytest.mark.parametrize("database", ["sqlite", "pg18"], indirect=Tru
 
 WRITES: dict[str, Callable[[Lease], Verb[Settlement]]] = {
     "complete_jobs": lambda lease: lambda: complete_jobs("stale", [Completion(lease.id, lease.lease_generation, "1")]),
-    "fail_jobs": lambda lease: lambda: fail_jobs(
-        "stale", [Failure(lease.id, lease.lease_generation, JobError("Late", "too late"), 0, True, 5)]
+    "fail_jobs": lambda lease: (
+        lambda: fail_jobs(
+            "stale", [Failure(lease.id, lease.lease_generation, JobError("Late", "too late"), 0, True, 5)]
+        )
     ),
     "release_jobs": lambda lease: lambda: release_jobs([lease]),
     "renew_leases": lambda lease: lambda: renew_leases([lease], timedelta(days=1)),
@@ -43,8 +45,15 @@ def claim_one(store: SyncStore, worker_id: str) -> ClaimedJob:
     return job
 
 
+def wait_for_change(database: Database, query: str) -> None:
+    before = database.query(query)
+    wait_for(lambda: database.query(query) != before, f"another answer to {query}")
+
+
 def everything(database: Database) -> list[tuple[Any, ...]]:
-    return database.query(f"SELECT * FROM {database.job}") + database.query(f"SELECT * FROM {database.table('job_attempt')}")
+    return database.query(f"SELECT * FROM {database.job}") + database.query(
+        f"SELECT * FROM {database.table('job_attempt')}"
+    )
 
 
 def freeze_between_writes(worker: WorkerProcess, database: Database) -> None:
@@ -107,7 +116,7 @@ def test_write_repeated_under_its_own_generation_is_a_success(crew: Crew, databa
 
 @EXPENSIVE
 def test_frozen_worker_is_told_and_changes_nothing(crew: Crew, database: Database) -> None:
-    """SIGSTOP past lease and dead_after; another worker finishes the job; thawed, the first one's handler is cancelled."""
+    """SIGSTOP past lease and dead_after; another worker takes the job; thawed, the first handler is cancelled."""
     with crew.jobs.app.client() as client:
         chain = client.enqueue(crew.jobs.hold.call(number=1, gate=str(crew.gate())))
     frozen = crew.start()
@@ -136,11 +145,13 @@ def test_frozen_worker_is_told_and_changes_nothing(crew: Crew, database: Databas
 @EXPENSIVE
 @pytest.mark.parametrize("ending", ["finished", "failed"])
 def test_late_outcome_of_a_thawed_worker_is_refused(crew: Crew, database: Database, ending: str) -> None:
-    """SIGSTOP in the middle; another finishes; thawed, the first handler returns (or raises) at once, and is refused."""
+    """SIGSTOP in the middle; another finishes; thawed, the first handler returns or raises, and is refused."""
     gate = crew.gate()
     with crew.jobs.app.client() as client:
         call = crew.jobs.hold_sync.call(number=1, gate=str(gate))
-        chain = client.enqueue(call if ending == "finished" else crew.jobs.hold_then_fail.call(number=1, gate=str(gate)))
+        chain = client.enqueue(
+            call if ending == "finished" else crew.jobs.hold_then_fail.call(number=1, gate=str(gate))
+        )
     frozen = crew.start(replace(BRISK, heartbeat=timedelta(seconds=0.5)))
     crew.ledger.wait("started")
     freeze_between_writes(frozen, database)
@@ -182,8 +193,7 @@ def test_sync_handler_that_lost_its_lease_does_not_disturb_its_successor_in_the_
     told = len(crew.ledger.read("told: lease_lost"))
     generation = database.row(chain.id).lease_generation
     for _ in range(3):
-        until = database.query(f"SELECT leased_until FROM {database.job}")[0][0]
-        wait_for(lambda until=until: database.query(f"SELECT leased_until FROM {database.job}")[0][0] != until, "renewal")
+        wait_for_change(database, f"SELECT leased_until FROM {database.job}")
 
     gate.touch()
 

@@ -139,7 +139,7 @@ def test_second_signal_stops_at_once(crew: Crew, database: Database, number: sig
 
 @pytest.mark.parametrize("database", ["pg18"], indirect=True)
 def test_claim_that_is_under_way_is_given_back(crew: Crew, database: Database) -> None:
-    """SIGTERM meets a claim that waits for a lock inside PostgreSQL; it is committed afterwards, and nothing is held."""
+    """SIGTERM meets a claim that waits for a lock inside PostgreSQL; it is committed later, and nothing is held."""
     with crew.jobs.app.client() as client:
         client.enqueue_many([crew.jobs.note.call(number=n) for n in range(5)])
     with database.write_lock():

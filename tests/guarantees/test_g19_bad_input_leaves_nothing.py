@@ -51,9 +51,17 @@ BAD: dict[str, tuple[Enqueue, type[HoldfastError], str]] = {
         PayloadTooLarge,
         "1,048,576",
     ),
-    "NUL": (lambda jobs, client, tx: client.enqueue(jobs.hold.call(number=1, gate="a\0b"), tx=tx), InvalidPayload, "U+0000"),
+    "NUL": (
+        lambda jobs, client, tx: client.enqueue(jobs.hold.call(number=1, gate="a\0b"), tx=tx),
+        InvalidPayload,
+        "U+0000",
+    ),
     "naive time": (_options(at=datetime(2030, 1, 1)), InvalidOption, "time zone"),  # noqa: DTZ001 - that is what is wrong
-    "at with delay": (_options(at=datetime.fromisoformat("2030-01-01T00:00:00+00:00"), delay=1), InvalidOption, "delay=1"),
+    "at with delay": (
+        _options(at=datetime.fromisoformat("2030-01-01T00:00:00+00:00"), delay=1),
+        InvalidOption,
+        "delay=1",
+    ),
     "negative delay": (_options(delay=-1), InvalidOption, "delay=-1"),
     "endless delay": (_options(delay=float("inf")), InvalidOption, "delay=inf"),
     "priority": (_options(priority=40_000), InvalidOption, "priority=40000"),
@@ -63,7 +71,7 @@ BAD: dict[str, tuple[Enqueue, type[HoldfastError], str]] = {
     "headers": (_options(headers={"a": 1}), InvalidOption, "headers"),
     "unknown option": (_options(colour="red"), InvalidOption, "colour='red'"),
     "second of a batch": (
-        lambda jobs, client, tx: client.enqueue_many([jobs.note.call(number=1), "not a call"], tx=tx),  # type: ignore[list-item]
+        lambda jobs, client, tx: client.enqueue_many([jobs.note.call(number=1), "not a call"], tx=tx),  # type: ignore[arg-type]
         InvalidOption,
         "not a call",
     ),

@@ -193,8 +193,9 @@ class Slots:
             else:
                 output = await handler.function(**arguments)
             # The time was up: whatever came after the cancellation does not count.
-            is_late = attempt.cancelled is Cancellation.TIMEOUT
-            ending = attempt.failure(_cause(attempt, TimeoutError())) if is_late else attempt.completion(output)
+            ending = (
+                attempt.failure(_cause(attempt, TimeoutError())) if _is_late(attempt) else attempt.completion(output)
+            )
         except asyncio.CancelledError as error:
             ending = attempt.ending_of_cancelled(_cause(attempt, error))
         except BaseException as error:  # noqa: BLE001 - SystemExit in a handler fails the job, not the worker
@@ -259,7 +260,11 @@ class Slots:
             self._outcomes.add(ending)
 
 
+def _is_late(attempt: Attempt) -> bool:
+    return attempt.cancelled is Cancellation.TIMEOUT
+
+
 def _cause(attempt: Attempt, error: BaseException) -> BaseException:
-    if attempt.cancelled is Cancellation.TIMEOUT:
+    if _is_late(attempt):
         return JobTimeout((attempt.job.timeout_ms or 0) / 1000)
     return error

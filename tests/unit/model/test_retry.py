@@ -83,7 +83,8 @@ def test_which_errors_are_repeated() -> None:
     assert not policy.repeats(FileNotFoundError())
     assert not policy.repeats(ValueError())
     assert Retry().repeats(ValueError())
-    assert not Retry().repeats(SystemExit())
+    assert Retry().repeats(SystemExit())
+    assert not Retry(on=(Exception,)).repeats(SystemExit())
 
 
 @pytest.mark.parametrize(

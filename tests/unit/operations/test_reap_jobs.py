@@ -16,6 +16,7 @@ def _found(**changes: Any) -> Reapable:
     values: dict[str, Any] = {
         "id": "j", "lease_generation": 4, "type_name": "t", "leased_by": "w1", "attempt": 1, "crash_count": 0,
         "attempts_allowed": 5, "retry": b'{"initial": 10, "jitter": 0}', "is_owner_dead": False, "is_unstarted": False,
+        "is_uncertain": False,
     }  # fmt: skip
     return Reapable(**values | changes)
 
@@ -37,6 +38,12 @@ _ROWS = [
     _Row("crash, last attempt", _found(is_owner_dead=True, attempt=5), (True, True, False), "worker died"),
     _Row("crash below the cap", _found(is_owner_dead=True, crash_count=_LAST - 1), (False, True, False), "worker died"),
     _Row("crash at the cap", _found(is_owner_dead=True, crash_count=_LAST), (True, True, False), "killed its worker"),
+    _Row(
+        "perhaps unstarted, last attempt",
+        _found(is_owner_dead=True, is_uncertain=True, attempt=5),
+        (False, True, True),
+        "perhaps before",
+    ),
     _Row("unstarted", _found(is_owner_dead=True, is_unstarted=True), (False, False, True), "never started"),
     _Row(
         "unstarted, last attempt, at the cap",

@@ -197,33 +197,37 @@ async def brings_the_last_error(h: Harness) -> None:
 
 
 @CASES
-async def prefetch_is_marked_and_unmarked(h: Harness) -> None:
-    """A prefetching claim leaves a mark until a later claim names it as started; an empty one leaves none."""
+async def prefetch_is_marked_promoted_and_dropped(h: Harness) -> None:
+    """A prefetching claim leaves a mark, a later one promotes it, a later one drops it; an empty claim leaves none."""
     assert await h.claim(prefetch=True) == []
     assert h.count("prefetch") == 0
     await h.put(4)
     first = await h.claim(2, prefetch=True)
     assert len({job.claimed_at for job in first}) == 1
     assert first[0].claimed_at is not None
-    assert h.count("prefetch") == 1
+    assert _marks(h) == [False]
     h.clock.advance(1)
     second = await h.claim(2, prefetch=True, start=first[0].claimed_at)
     assert len(second) == 2
-    assert h.count("prefetch") == 1
+    assert _marks(h) == [True, False]
     h.clock.advance(1)
-    assert await h.claim(lanes=[], start=second[0].claimed_at) == []
-    assert h.count("prefetch") == 0
+    assert await h.claim(lanes=[], start=second[0].claimed_at, drops=[first[0].claimed_at]) == []
+    assert _marks(h) == [True]
 
 
 @CASES
 async def prefetch_marks_are_the_workers_own(h: Harness) -> None:
-    """Starting a batch does not take away another worker's mark of the same instant."""
+    """Promoting or dropping a batch leaves another worker's mark of the same instant alone."""
     await h.put(4)
     mine = await h.claim(2, worker="w1", prefetch=True)
     await h.claim(2, worker="w2", prefetch=True)
+    assert mine[0].claimed_at is not None
     h.clock.advance(1)
     await h.claim(worker="w1", start=mine[0].claimed_at)
+    assert _marks(h) == [True, False]
+    await h.claim(worker="w1", drops=[mine[0].claimed_at])
     assert h.sql("SELECT worker_id FROM {prefetch}") == [("w2",)]
+    assert _marks(h) == [False]
 
 
 @CASES
@@ -291,3 +295,9 @@ async def reclaims_what_was_reaped(h: Harness) -> None:
     h.clock.advance(DEAD_AFTER)
     (claimed,) = await h.claim(worker="w2")
     assert (claimed.id, claimed.attempt, claimed.lease_generation) == (job_id, 2, 2)
+
+
+def _marks(h: Harness) -> list[bool]:
+    """Of each mark, oldest first, whether it is promoted."""
+    rows = h.sql("SELECT is_promoted FROM {prefetch} ORDER BY claimed_at, worker_id")
+    return [bool(is_promoted) for (is_promoted,) in rows]

@@ -218,9 +218,12 @@ class Harness:
         lanes: Sequence[Lane] | None = None,
         prefetch: bool = False,
         start: Instant | None = None,
+        drops: Sequence[Instant] = (),
     ) -> list[ClaimedJob]:
         chosen = await self.lanes(*queues) if lanes is None else lanes
-        return await self.run(lambda: claim_jobs(worker, chosen, limit, LEASE, prefetch=prefetch, start=start))
+        return await self.run(
+            lambda: claim_jobs(worker, chosen, limit, LEASE, prefetch=prefetch, start=start, drops=drops)
+        )
 
     async def claim_one(self, *, worker: str = "w1") -> Lease:
         """The next job, which must exist."""

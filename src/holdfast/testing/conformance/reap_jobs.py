@@ -187,16 +187,33 @@ async def unstarted_jobs_are_refunded(h: Harness) -> None:
 
 
 @CASES
-async def started_jobs_of_a_prefetch_are_not_refunded(h: Harness) -> None:
-    """Once the mark is taken away, its jobs count as started; the next batch still does not."""
-    await h.put(2)
+async def perhaps_unstarted_jobs_are_suspects_without_a_loss(h: Harness) -> None:
+    """Of a promoted batch nobody knows which had started: each gets its attempt back and is suspected."""
+    await h.put(2, max_attempts=1)
     (first,) = await h.claim(1, worker="w1", prefetch=True)
     h.clock.advance(1)
     (second,) = await h.claim(1, worker="w1", prefetch=True, start=first.claimed_at)
     h.clock.advance(DEAD_AFTER)
     assert await h.reap() == ReapCounts(returned=2)
-    assert ((await h.job(first.id)).attempt, (await h.job(first.id)).crash_count) == (1, 1)
-    assert ((await h.job(second.id)).attempt, (await h.job(second.id)).crash_count) == (0, 0)
+    suspect, untouched = await h.job(first.id), await h.job(second.id)
+    assert (suspect.status, suspect.attempt, suspect.crash_count) == (Status.PENDING, 0, 1)
+    assert suspect.last_attempt_error is not None
+    assert "w1" in suspect.last_attempt_error.message
+    assert (untouched.status, untouched.attempt, untouched.crash_count) == (Status.PENDING, 0, 0)
+    assert untouched.last_attempt_error is None
+
+
+@CASES
+async def started_jobs_of_a_prefetch_are_not_refunded(h: Harness) -> None:
+    """Once the mark is dropped, its jobs count as started."""
+    await h.put(1)
+    (job,) = await h.claim(1, worker="w1", prefetch=True)
+    assert job.claimed_at is not None
+    h.clock.advance(1)
+    await h.claim(lanes=[], worker="w1", drops=[job.claimed_at])
+    h.clock.advance(DEAD_AFTER)
+    assert await h.reap() == ReapCounts(returned=1)
+    assert ((await h.job(job.id)).attempt, (await h.job(job.id)).crash_count) == (1, 1)
 
 
 @CASES
