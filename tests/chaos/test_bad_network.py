@@ -30,7 +30,7 @@ def test_cuts_and_delays(crew: Crew, database: Database, dice: random.Random) ->
     with proxy_to(port_of(database)) as proxy:
         workers = [crew.start(STEADY, url=proxy.url(database.url)) for _ in range(2)]
         with load(crew, lambda number: crew.jobs.note.call(number=number, pause=dice.choice([0, 0.01, 0.2]))) as storm:
-            until = time.monotonic() + 10
+            until = time.monotonic() + 7
             while time.monotonic() < until:
                 proxy.delay = dice.choice([0.0, 0.005, 0.05])
                 time.sleep(dice.uniform(0.1, 1.0))

@@ -13,7 +13,7 @@ from tests.crew.database import Database
 from tests.crew.process import BRISK, Crew
 from tests.crew.report import say
 
-STORM_SECONDS = 10.0
+STORM_SECONDS = 7.0
 FEW = replace(BRISK, concurrency=4)
 
 

@@ -14,8 +14,11 @@ from tools.postgres_server import INSTALL_HINT, PostgresAddress, PostgresServer,
 
 _names = itertools.count(1)
 
+#: 18 must be here, others where the machine has them
+EVERY_POSTGRES = [f"pg{major}" for major in sorted({18, *available()})]
 
-@pytest.fixture(params=["sqlite", *(f"pg{major}" for major in sorted({18, *available()}))])
+
+@pytest.fixture(params=["sqlite", *EVERY_POSTGRES])
 def database(
     request: pytest.FixtureRequest, postgres_addresses: dict[int, PostgresAddress], sqlite_path: Path, worker_id: str
 ) -> Iterator[Database]:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.crew.database import Database
 from tests.crew.fault import DEATHS, Fault, Point
+from tests.crew.fixtures import EVERY_POSTGRES
 from tests.crew.process import BRISK, Crew
 from tests.crew.report import say
 from tests.crew.waiting import wait_for
@@ -105,7 +106,7 @@ def test_connection_lost_around_a_statement(crew: Crew, database: Database, name
     assert worker.stop() == 0
 
 
-@pytest.mark.parametrize("database", ["pg15", "pg18"], indirect=True)
+@pytest.mark.parametrize("database", EVERY_POSTGRES, indirect=True)
 def test_claim_that_is_committed_after_its_claimer_died(crew: Crew, database: Database) -> None:
     """The claim waits for a lock; the worker is killed; the lock goes; PostgreSQL commits for nobody."""
     with crew.jobs.app.client() as client:
@@ -120,7 +121,7 @@ def test_claim_that_is_committed_after_its_claimer_died(crew: Crew, database: Da
     assert_nothing_is_lost(crew, database, jobs=5)
 
 
-@pytest.mark.parametrize("database", ["pg15", "pg18"], indirect=True)
+@pytest.mark.parametrize("database", EVERY_POSTGRES, indirect=True)
 def test_completion_that_is_committed_after_its_sender_died(crew: Crew, database: Database) -> None:
     """The completion waits for a lock; the worker is killed; the lock goes; the job is completed, or run again."""
     with crew.jobs.app.client() as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import JobError
+from holdfast import App, JobError
 from holdfast.model.scan_position import Lane
 from holdfast.operations.claim_jobs import ClaimedJob, claim_jobs, find_lanes
 from holdfast.operations.complete_jobs import Completion, complete_jobs
@@ -19,6 +20,11 @@ from holdfast.operations.release_jobs import release_jobs
 from holdfast.operations.renew_leases import renew_leases
 from holdfast.operations.statement import Verb
 from holdfast.stores import SyncStore
+from holdfast.worker.buffer import Buffer
+from holdfast.worker.demand import Demand
+from holdfast.worker.outcomes import Outcomes
+from holdfast.worker.patient_store import PatientStore
+from holdfast.worker.slots import Slots
 from tests.crew.database import Database
 from tests.crew.process import BRISK, Crew, WorkerProcess
 from tests.crew.waiting import wait_for
@@ -202,3 +208,27 @@ def test_sync_handler_that_lost_its_lease_does_not_disturb_its_successor_in_the_
     assert len(crew.ledger.read("started")) == 2
     assert len(crew.ledger.read("told: lease_lost")) == told == 1
     assert worker.stop() == 0
+
+
+async def test_lease_lost_before_the_first_step_frees_the_slot() -> None:
+    """Started and told in one breath: the handler never runs, and neither its slot nor its job is stuck."""
+    app = App("sqlite:////nowhere/at/all.db")
+    runs: list[int] = []
+
+    @app.job()
+    async def note(number: int) -> None:
+        runs.append(number)
+
+    demand, buffer = Demand(), Buffer(100)
+    outcomes = Outcomes(PatientStore(app.store.asynchronous(), LEASE), "w", 100)
+    slots = Slots("w", app._handlers, 1, buffer=buffer, outcomes=outcomes, demand=demand, clients=(object(), object()))
+    job = dict.fromkeys(ClaimedJob._fields) | {"id": "a", "lease_generation": 1, "type_name": "note", "attempt": 1}
+    buffer.ready.append(ClaimedJob(**job | {"input": '{"number": 1}'}))  # type: ignore[arg-type]
+
+    slots.fill()
+    slots.lose({Lease("a", 1)})
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+    assert runs == []
+    assert (slots.free, slots.leases()) == (1, [])

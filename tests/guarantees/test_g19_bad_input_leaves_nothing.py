@@ -24,6 +24,7 @@ from holdfast.errors import (
     WrongConnection,
 )
 from tests.crew.database import Database
+from tests.crew.fixtures import EVERY_POSTGRES
 from tests.crew.jobs import Jobs
 from tests.crew.process import Crew
 
@@ -127,7 +128,7 @@ def test_wrong_transaction(crew: Crew, database: Database, wrong: str, tmp_path:
     assert database.jobs() == []
 
 
-@pytest.mark.parametrize("database", ["pg15", "pg18"], indirect=True)
+@pytest.mark.parametrize("database", EVERY_POSTGRES, indirect=True)
 def test_database_without_tables(database: Database) -> None:
     """Not migrated: says how to, and makes nothing."""
     app = App(database.url)
