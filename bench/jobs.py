@@ -6,12 +6,9 @@ import os
 import time
 from pathlib import Path
 
-from holdfast import App, Call
+from holdfast import App
 
 app = App(os.environ["HOLDFAST_URL"], name="bench", auto_migrate=True)
-
-EMAIL = "someone.longer@example.com"
-PAYLOAD = b'{"order_id":100000,"email":"someone.longer@example.com"}'
 
 
 @app.job()
@@ -19,17 +16,8 @@ async def receipt(order_id: int, email: str) -> None:
     """Does nothing."""
 
 
-@app.job(queue="threads")
-def threaded_receipt(order_id: int, email: str) -> None:
-    """Does nothing, in a thread."""
-
-
 @app.job(queue="stamp")
 async def stamp(sent_ns: int, path: str) -> None:
     """Notes how long it took from the enqueue call to this line."""
     with Path(path).open("a", encoding="ascii") as file:  # noqa: ASYNC230 - a few bytes, and the event loop is idle
         file.write(f"{time.monotonic_ns() - sent_ns}\n")
-
-
-def calls(count: int) -> list[Call[None]]:
-    return [receipt.call(order_id=100_000 + number, email=EMAIL) for number in range(count)]
