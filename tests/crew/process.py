@@ -16,6 +16,7 @@ from typing import Any
 
 from holdfast import WorkerConfig
 from holdfast.worker import fetcher
+from tests.crew.database import Database
 from tests.crew.fault import Fault
 from tests.crew.jobs import Jobs, make_jobs
 from tests.crew.ledger import Ledger
@@ -115,6 +116,19 @@ def spawn(target: Callable[..., None], *args: Any, log: Path) -> ChildProcess:
 def _state(pid: int) -> str:
     """The letter after the program's name in /proc."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def freeze_between_writes(worker: WorkerProcess, database: Database) -> None:
+    """SIGSTOP, but not while it holds SQLite's one write lock: then nobody could do anything."""
+
+    def is_frozen() -> bool:
+        worker.freeze()
+        if database.is_writable:
+            return True
+        worker.thaw()
+        return False
+
+    wait_for(is_frozen, f"process {worker.pid} stopped outside a transaction")
 
 
 @dataclass

@@ -26,7 +26,7 @@ from holdfast.worker.outcomes import Outcomes
 from holdfast.worker.patient_store import PatientStore
 from holdfast.worker.slots import Slots
 from tests.crew.database import Database
-from tests.crew.process import BRISK, Crew, WorkerProcess
+from tests.crew.process import BRISK, Crew, freeze_between_writes
 from tests.crew.waiting import wait_for
 
 LEASE = timedelta(seconds=60)
@@ -60,19 +60,6 @@ def everything(database: Database) -> list[tuple[Any, ...]]:
     return database.query(f"SELECT * FROM {database.job}") + database.query(
         f"SELECT * FROM {database.table('job_attempt')}"
     )
-
-
-def freeze_between_writes(worker: WorkerProcess, database: Database) -> None:
-    """SIGSTOP, but not while it holds SQLite's one write lock: then nobody could do anything."""
-
-    def is_frozen() -> bool:
-        worker.freeze()
-        if database.is_writable:
-            return True
-        worker.thaw()
-        return False
-
-    wait_for(is_frozen, f"process {worker.pid} stopped outside a transaction")
 
 
 @pytest.mark.parametrize("write", WRITES)

@@ -13,7 +13,7 @@ from holdfast import WorkerConfig
 from holdfast.model.scan_position import Lane
 from holdfast.operations.claim_jobs import claim_jobs, find_lanes
 from tests.crew.database import Database
-from tests.crew.process import BRISK, STEADY, Crew, WorkerProcess, crew_on
+from tests.crew.process import STEADY, Crew, WorkerProcess, crew_on, freeze_between_writes
 from tests.crew.waiting import wait_for
 from tools.postgres_server import PostgresServer
 
@@ -154,20 +154,29 @@ def test_long_write_lock_on_sqlite_condemns_nobody(crew: Crew, database: Databas
 
 @EXPENSIVE
 def test_suspended_machine_condemns_nobody(crew: Crew, database: Database) -> None:
-    """All workers sleep for longer than dead_after and wake together, as on a laptop: each keeps its jobs."""
+    """All workers sleep for longer than dead_after, as on a laptop; one is awake a little before the other."""
     with crew.jobs.app.client() as client:
         client.enqueue_many([crew.jobs.hold_sync.call(number=number, gate=str(crew.gate())) for number in range(8)])
-    workers = [crew.start(replace(BRISK, concurrency=4)) for _ in range(2)]
+    workers = [crew.start(replace(STEADY, concurrency=4)) for _ in range(2)]
     crew.ledger.wait("started", 8)
     wait_for_a_reaper(crew, database)
     for worker in workers:
-        worker.freeze()
-    time.sleep(2.5)  # the sleep itself
-    for worker in workers:
-        worker.thaw()
+        freeze_between_writes(worker, database)
+    time.sleep(STEADY.dead_after.total_seconds() + 1)  # the sleep itself
+    early, late = workers
+    asleep = _last_seen(database, early)
+    early.thaw()
+    wait_for(lambda: _last_seen(database, early) != asleep, "the first is awake")
+    time.sleep(STEADY.heartbeat.total_seconds() * 2)  # four rounds of its reaper
+    late.thaw()
 
     wait_for_a_reaper(crew, database)
 
     assert crashes(database) == 0
     crew.gate().touch()
     assert set(database.wait_finished()) == {"completed"}
+
+
+def _last_seen(database: Database, worker: WorkerProcess) -> object:
+    query = f"SELECT last_seen_at FROM {database.table('worker')} WHERE id LIKE '%-{worker.pid}-%'"
+    return database.query(query)
