@@ -13,6 +13,7 @@ from collections.abc import Iterable
 import psycopg
 
 from holdfast.model.fork import forget_after_fork
+from holdfast.notify.polling import PollingWaker
 from holdfast.operations.drive import drive
 from holdfast.operations.notify_work import notify_work
 from holdfast.operations.statement import Rows, Statement
@@ -106,28 +107,20 @@ def _send(connection: psycopg.Connection, channel: str, queues: Iterable[str]) -
     drive(notify_work(channel, queues), execute)
 
 
-class PostgresWaker:
+class PostgresWaker(PollingWaker):
     """Listens on a connection of its own; reconnects for ever, and polling goes on meanwhile."""
 
     def __init__(self, conninfo: str, channel: str, queues: frozenset[str]) -> None:
+        super().__init__()
         self._conninfo = conninfo
         self._channel = channel
         self._queues = queues
-        self._event = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def wait(self, timeout: float) -> None:
         if self._task is None:
             self._task = asyncio.create_task(self._listen(), name="holdfast-listener")
-        try:
-            async with asyncio.timeout(timeout):
-                await self._event.wait()
-        except TimeoutError:
-            pass
-        self._event.clear()
-
-    def poke(self) -> None:
-        self._event.set()
+        await super().wait(timeout)
 
     async def close(self) -> None:
         if self._task is not None:
@@ -146,7 +139,7 @@ class PostgresWaker:
                     await connection.execute(f'LISTEN "{self._channel}"'.encode())  # a checked identifier
                     backoff = 0.1
                     # Hints sent while nobody listened are lost; look once.
-                    self._event.set()
+                    self.poke()
                     await self._receive(connection)
             except (psycopg.Error, OSError, TimeoutError) as error:
                 _log.debug("listener: %s; again in %.1f s", error, backoff)
@@ -158,6 +151,6 @@ class PostgresWaker:
         while True:
             async for notification in connection.notifies(timeout=_PING_SECONDS):
                 if notification.payload in self._queues:
-                    self._event.set()
+                    self.poke()
             async with asyncio.timeout(_PING_SECONDS):
                 await connection.execute("SELECT 1")
