@@ -22,7 +22,8 @@ T = TypeVar("T")
 
 _log = logging.getLogger("holdfast.stores.sqlite")
 _OLDEST = (3, 37, 0)
-_OPENING_SECONDS = 5.0
+#: a process that comes while another switches the journal, or that many others come with, waits this long
+_OPENING_SECONDS = 30.0
 #: own-transaction verbs give up after this
 BUSY_SECONDS = 5.0
 _WAL_RESET_FIXED = (3, 51, 3)
@@ -37,22 +38,23 @@ def connect(path: str, config: StoreConfig) -> sqlite3.Connection:
     try:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
         try:
-            # Set by the first process to come; a second one meets a lock for a moment and finds it done.
-            connection.execute(f"PRAGMA busy_timeout = {_OPENING_SECONDS * 1000:.0f}")
-            connection.execute(f"PRAGMA journal_mode = {config.journal}")
-            connection.execute("PRAGMA busy_timeout = 0")
+            patiently(lambda: _set_journal(connection, config.journal), time.monotonic() + _OPENING_SECONDS)
             connection.execute(f"PRAGMA synchronous = {config.synchronous}")
             connection.execute("PRAGMA foreign_keys = ON")
         except BaseException:
             connection.close()
             raise
     except sqlite3.OperationalError as error:
-        if is_busy(error):
-            raise DatabaseBusy(_OPENING_SECONDS) from error
         raise DatabaseUnavailable(f"cannot open {path}: {error}") from error
     except sqlite3.DatabaseError as error:
         raise StoreError(f"cannot use {path}: {error}") from error
     return connection
+
+
+def _set_journal(connection: sqlite3.Connection, journal: str) -> None:
+    """Only the first process to come changes it: the change needs the file for itself, and looking does not."""
+    if connection.execute("PRAGMA journal_mode").fetchone()[0] != journal:
+        connection.execute(f"PRAGMA journal_mode = {journal}")
 
 
 def execute(connection: sqlite3.Connection, store: SqliteStore, statement: Statement) -> Rows:
