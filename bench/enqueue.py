@@ -13,15 +13,18 @@ _BATCH = 5000
 
 def measure(database: Database, scale: float) -> dict[str, float]:
     jobs = max(_BATCH, int(100_000 * scale) // _BATCH * _BATCH)
+    singles = max(100, int(2_000 * scale))
     with database.fresh():
         raw_rows, _ = raw_sql.measure(database.dialect, database.url, jobs)
+        raw_calls = raw_sql.singles(database.dialect, database.url, singles)
     with database.fresh():
-        rows, calls = _holdfast(database, jobs, singles=max(100, int(2_000 * scale)))
+        rows, calls = _holdfast(database, jobs, singles)
     return {
         "batch enqueue, rows/s": rows,
         "raw SQL, rows/s": raw_rows,
         "share of raw": rows / raw_rows,
         "single enqueue, calls/s": calls,
+        "raw single insert, calls/s": raw_calls,
     }
 
 

@@ -6,14 +6,20 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench import raw_sql
 from bench.databases import Database
 from bench.processes import workers
 from holdfast import App
 
 
 def measure(database: Database, scale: float) -> dict[str, float]:
+    samples = max(20, int(200 * scale))
     with database.fresh():
-        return _measure(database, max(20, int(200 * scale)))
+        figures = _measure(database, samples)
+    if database.dialect == "postgres":
+        with database.fresh():
+            figures["raw SQL, p50, ms"] = raw_sql.postgres_latency(database.url, samples)
+    return figures
 
 
 def _measure(database: Database, samples: int) -> dict[str, float]:

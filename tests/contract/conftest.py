@@ -67,6 +67,17 @@ def private_backlog(
     postgres_server.drop_database(name)
 
 
+@pytest.fixture
+def empty_postgres(postgres_server: PostgresAddress, worker_id: str) -> Iterator[str]:
+    """Nothing in it, and nobody looks after the statistics."""
+    name = f"empty_{worker_id}"
+    url = migrated(postgres_server.create_database(name))
+    with psycopg.connect(url, autocommit=True) as connection:
+        _leave_alone(connection)
+    yield url
+    postgres_server.drop_database(name)
+
+
 @pytest.fixture(scope="session")
 def sqlite_backlogs(run_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """This process's own copies of a small file and of a large one, never analyzed and analyzed."""
@@ -95,8 +106,8 @@ def _build_postgres(server: PostgresAddress) -> None:
     for statistics in STATISTICS:
         server.drop_database(f"backlog_{statistics}")
     migrated(server.create_database("backlog_never"))
-    tables = ("job", "job_attempt", "prefetch", "setting", "worker")
-    execute("backlog_never", *(f"ALTER TABLE holdfast.{table} SET (autovacuum_enabled = off)" for table in tables))
+    with psycopg.connect(server.url("backlog_never"), autocommit=True) as connection:
+        _leave_alone(connection)
     execute("backlog_never", *fill.people, fill.finished)
     server.create_database("backlog_outdated", template="backlog_never")
     execute("backlog_outdated", "VACUUM ANALYZE")
@@ -104,6 +115,11 @@ def _build_postgres(server: PostgresAddress) -> None:
         list(threads.map(lambda name: execute(name, *fill.unfinished), ("backlog_never", "backlog_outdated")))
     server.create_database("backlog_analyzed", template="backlog_never")
     execute("backlog_analyzed", "ANALYZE")
+
+
+def _leave_alone(connection: psycopg.Connection) -> None:
+    for table in ("job", "job_attempt", "prefetch", "setting", "worker"):
+        connection.execute(f"ALTER TABLE holdfast.{table} SET (autovacuum_enabled = off)".encode())
 
 
 def _build_sqlite(directory: Path) -> None:

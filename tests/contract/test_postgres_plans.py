@@ -8,7 +8,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from tests.contract.backlog import IDLE, PRIORITIES, QUEUES, RUNNING
+from holdfast.stores.postgres import DIRECT_SETTINGS
+from tests.contract.backlog import IDLE, PRIORITIES, QUEUES, RUNNING, PostgresFill
 from tests.contract.conftest import STATISTICS
 from tests.contract.cost import Cost, Prepared, explain
 from tests.contract.samples import sample
@@ -64,6 +65,22 @@ def test_rows_read(private_backlog: str, verb: str) -> None:
                 check(prepared.explain(statement), verb, size)
             for size, statement in same_text:
                 check(prepared.explain(statement, "force_generic_plan"), verb, size)
+
+
+@pytest.mark.parametrize("verb", ["claim_jobs", "complete_jobs", "enqueue_jobs"])
+def test_plans_outlive_an_empty_table(empty_postgres: str, verb: str) -> None:
+    """What a worker prepared on its first day still does when the backlog has come and nobody has told the planner."""
+    with psycopg.connect(empty_postgres, autocommit=True, prepare_threshold=None) as connection:
+        connection.execute(DIRECT_SETTINGS)
+        prepared = Prepared(connection, sample("postgres", verb, 500))
+        for mode in ("auto", "force_generic_plan"):
+            for _ in range(EXECUTIONS):
+                prepared.explain(sample("postgres", verb, 500), mode)
+        fill = PostgresFill("holdfast.job", each=10_000)
+        for statement in (*fill.people, fill.finished, *fill.unfinished):
+            connection.execute(statement)
+        for mode in ("auto", "force_generic_plan"):
+            check(prepared.explain(sample("postgres", verb, 500), mode), verb, 500)
 
 
 def check(cost: Cost, verb: str, size: int) -> None:

@@ -26,7 +26,7 @@ _PING_SECONDS = 15.0
 #: hints of one process are at least this far apart: the first leaves at once, the rest gather
 _DEBOUNCE_SECONDS = 0.005
 #: a hint inside the commit saves a round trip, but all of the server's notifying commits wait for each other: rarely
-_RIDE_SECONDS = 0.05
+_RIDE_SECONDS = 0.02
 _LONGEST_BACKOFF = 5.0
 
 

@@ -39,6 +39,9 @@ T = TypeVar("T")
 
 _BACKEND_PID = b"SELECT pg_backend_pid()"
 
+#: a plan that was made for an empty table stays when the table has grown; none of ours reads a table from end to end
+DIRECT_SETTINGS = b"SET enable_seqscan = off"
+
 _INTERRUPTED = "the connections were closed meanwhile"
 
 #: how long a verb waits for a connection, and the pool tries for one: in the pool's own five minutes the pauses between
@@ -98,8 +101,7 @@ class PostgresStore:
 
     @property
     def connection_options(self) -> dict[str, Any]:
-        # Prepared statements only where a script says so, and never through a pooler: a claim planned once for all
-        # limits costs four fifths of its speed, and a plan made for an empty table stays when the table has grown.
+        # Prepared statements only where a script says so, and never through a pooler.
         return {"autocommit": True, "prepare_threshold": None, **_KEEPALIVE}
 
     @property
@@ -116,14 +118,16 @@ class PostgresStore:
 
 def _adapt(connection: psycopg.Connection[Any]) -> None:
     _load_late(connection)
-    pid = connection.execute(_BACKEND_PID).fetchone()
-    _prepare_if_direct(connection, pid)
+    if _is_direct(connection, connection.execute(_BACKEND_PID).fetchone()):
+        connection.execute(DIRECT_SETTINGS)
+        connection.prepare_threshold = 0
 
 
 async def _adapt_async(connection: psycopg.AsyncConnection[Any]) -> None:
     _load_late(connection)
-    pid = await (await connection.execute(_BACKEND_PID)).fetchone()
-    _prepare_if_direct(connection, pid)
+    if _is_direct(connection, await (await connection.execute(_BACKEND_PID)).fetchone()):
+        await connection.execute(DIRECT_SETTINGS)
+        connection.prepare_threshold = 0
 
 
 def _load_late(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
@@ -132,12 +136,9 @@ def _load_late(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any
     connection.adapters.register_loader("timestamptz", Int8BinaryLoader)
 
 
-def _prepare_if_direct(
-    connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], pid: tuple[int] | None
-) -> None:
-    """A pooler answers for a backend that is not the one it greeted us with, and loses prepared statements."""
-    if pid is not None and pid[0] == connection.info.backend_pid:
-        connection.prepare_threshold = 0
+def _is_direct(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], pid: tuple[int] | None) -> bool:
+    """A pooler answers for another backend than the one it greeted us with: settings and statements would get lost."""
+    return pid is not None and pid[0] == connection.info.backend_pid
 
 
 class PostgresSyncStore:

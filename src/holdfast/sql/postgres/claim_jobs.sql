@@ -6,6 +6,7 @@
 --   max_attempts smallint, last_attempt_error json, tenant text, headers json
 --   (null stands for: claimed_at not prefetched; crash_count and chain_index 0; chain_id and chain_type_name the job's own;
 --   created_at and scheduled_at the same as ready_at. A value that is nearly always the same costs more to send than to know.)
+-- prepared: yes (parsing and planning it takes longer than claiming a single job)
 -- concurrency: SKIP LOCKED hands every claimer other rows; the row lock and the update happen in one statement, so a
 --   generation has one holder. A lane is (queue, priority) and the place where this worker's last claim in it ended:
 --   the scan starts there and does not walk what was claimed before, even while an old snapshot keeps those rows'

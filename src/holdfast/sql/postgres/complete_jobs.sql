@@ -1,6 +1,7 @@
 -- complete_jobs: finish jobs with their outputs.
 -- params: now timestamptz, worker text, jobs json
 -- returns: id text, outcome text (only what was not completed: 'locked' = try again alone, 'lost' = not yours any more)
+-- prepared: yes (as for claim_jobs)
 -- concurrency: fenced by (id, lease_generation, running). Rows that somebody has locked are skipped, so that one of
 --   them does not hold up the others. Completing again under the same generation is a success: the answer to the
 --   first try may have been lost.
