@@ -211,7 +211,7 @@ class PostgresSyncStore:
         for part in script.parts:
             chosen = {name: parameters[name] for name in part.parameters}
             cursor = connection.cursor(binary=True, row_factory=tuple_row)
-            cursor.execute(part.encoded, chosen or None, prepare=script.is_prepared)
+            cursor.execute(part.encoded, chosen, prepare=script.is_prepared)
             if cursor.description is not None:
                 rows = cursor.fetchall()
         return rows
@@ -306,7 +306,7 @@ class PostgresAsyncStore:
         for part in script.parts:
             chosen = {name: parameters[name] for name in part.parameters}
             cursor = connection.cursor(binary=True, row_factory=tuple_row)
-            await cursor.execute(part.encoded, chosen or None, prepare=script.is_prepared)
+            await cursor.execute(part.encoded, chosen, prepare=script.is_prepared)
             if cursor.description is not None:
                 rows = await cursor.fetchall()
         return rows

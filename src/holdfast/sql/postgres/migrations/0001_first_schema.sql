@@ -1,4 +1,5 @@
--- 0001_first_schema: the job table with every column that would be costly to add later, types, workers, attempts.
+-- 0001_first_schema: the job table with every column that would be costly to add later, types, workers, attempts,
+--   blockers, steps, keys.
 -- locks: creates new objects only; nothing of the application is touched.
 -- deploy order: migrate first, then start code 0.1.0.
 -- oldest code: 0.1.0
@@ -33,6 +34,7 @@ CREATE TABLE /*schema.*/job (
     priority            smallint NOT NULL DEFAULT 0,
     attempt             smallint NOT NULL DEFAULT 0,
     crash_count         smallint NOT NULL DEFAULT 0,
+    waiting_for         smallint NOT NULL DEFAULT 0,
     held                boolean NOT NULL DEFAULT false,
     is_tail             boolean NOT NULL DEFAULT true,
     status              text NOT NULL DEFAULT 'pending'
@@ -69,6 +71,7 @@ CREATE TABLE /*schema.*/job (
     concurrency_key     text,
     on_blocker_failure  text CHECK (on_blocker_failure IN ('wait', 'cancel', 'run')),
     CONSTRAINT job_lease_check CHECK ((status = 'running') = (leased_by IS NOT NULL AND leased_until IS NOT NULL)),
+    CONSTRAINT job_blocked_check CHECK (status <> 'blocked' OR waiting_for > 0),
     CONSTRAINT job_finished_check
         CHECK ((status IN ('completed', 'dead_letter', 'cancelled')) = (finished_at IS NOT NULL))
 ) WITH (
@@ -149,3 +152,165 @@ CREATE TABLE /*schema.*/setting (
     CONSTRAINT setting_max_attempts_check
         CHECK (name NOT LIKE 'max\_attempts%' OR value::text ~ '^[1-9][0-9]{0,4}$')
 );
+-- part: job_blocker
+-- The chains that a job waits for, in the order given. Rows stay when they are resolved: a handler reads its blockers'
+-- outputs through them, and nobody may delete what they name before that. job.waiting_for counts the unresolved ones.
+CREATE TABLE /*schema.*/job_blocker (
+    job_id              /*id*/uuid NOT NULL,
+    blocked_by_chain_id /*id*/uuid NOT NULL,
+    index               smallint NOT NULL,
+    is_resolved         boolean NOT NULL DEFAULT false,
+    trace_context       text,
+    PRIMARY KEY (job_id, index)
+);
+-- part: job_blocker_chain_idx
+-- Who waits for a chain: asked at every end of a chain, so a chain that nobody waits for must cost one look.
+CREATE INDEX /*name*/job_blocker_chain_idx ON /*schema.*/job_blocker (blocked_by_chain_id);
+-- part: job_step
+-- Saved parts of jobs, by the name that the handler gave them.
+CREATE TABLE /*schema.*/job_step (
+    job_id           /*id*/uuid NOT NULL,
+    name             text NOT NULL,
+    result           json,
+    lease_generation bigint NOT NULL,
+    saved_at         timestamptz NOT NULL,
+    PRIMARY KEY (job_id, name)
+);
+-- part: job_log
+-- What handlers wrote down with ctx.log.
+CREATE TABLE /*schema.*/job_log (
+    seq              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    job_id           /*id*/uuid NOT NULL,
+    lease_generation bigint NOT NULL,
+    logged_at        timestamptz NOT NULL,
+    level            text NOT NULL,
+    message          text NOT NULL,
+    fields           json
+);
+-- part: job_log_job_idx
+CREATE INDEX /*name*/job_log_job_idx ON /*schema.*/job_log (job_id, seq);
+-- part: deduplication
+-- Who took a key last. Whether he still holds it, his chain says: see judge_keys. So ending a chain costs no write here,
+-- and a key may outlive its job.
+CREATE TABLE /*schema.*/deduplication (
+    type_name text NOT NULL,
+    key       text NOT NULL,
+    chain_id  /*id*/uuid NOT NULL,
+    scope     text NOT NULL CHECK (scope IN ('pending', 'unfinished', 'forever')),
+    taken_at  timestamptz NOT NULL,
+    PRIMARY KEY (type_name, key)
+);
+-- part: deduplication_chain_idx
+CREATE INDEX /*name*/deduplication_chain_idx ON /*schema.*/deduplication (chain_id);
+-- part: processed
+-- What handlers have done once, by their own keys (ctx.once).
+CREATE TABLE /*schema.*/processed (
+    type_name    text NOT NULL,
+    key          text NOT NULL,
+    job_id       /*id*/uuid NOT NULL,
+    processed_at timestamptz NOT NULL,
+    PRIMARY KEY (type_name, key)
+);
+-- part: processed_age_idx
+CREATE INDEX /*name*/processed_age_idx ON /*schema.*/processed (processed_at);
+-- part: audit
+-- What people did to jobs: who, when, which verb, to which chain or job, and what came of it.
+CREATE TABLE /*schema.*/audit (
+    seq      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at       timestamptz NOT NULL,
+    actor    text,
+    verb     text NOT NULL,
+    chain_id /*id*/uuid,
+    job_id   /*id*/uuid,
+    outcome  text NOT NULL,
+    detail   json
+);
+-- part: audit_chain_idx
+CREATE INDEX /*name*/audit_chain_idx ON /*schema.*/audit (chain_id);
+-- part: settle_dependants
+-- Tell those who wait for chains that these have ended: what waits for nothing more becomes pending, what asked to be
+-- cancelled is, and so on along the graph. Chains that have not ended, or that nobody waits for, are passed over.
+-- A function, because it must look with a snapshot of its own: a job that was enqueued behind a chain while this chain's
+-- last statement was already running is in no snapshot of that statement.
+-- locks: dependants by id; without patience, locked ones are left alone and their chains returned as unsettled.
+CREATE FUNCTION /*schema.*/settle_dependants(ended /*id*/uuid[], moment timestamptz, patient boolean)
+RETURNS TABLE (unsettled /*id*/uuid, woken_queue text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+#variable_conflict use_column
+DECLARE
+    round /*id*/uuid[] := ended;
+    failed /*id*/uuid[];
+    waiting /*id*/uuid[];
+    locked /*id*/uuid[];
+BEGIN
+    LOOP
+        waiting := ARRAY(
+            SELECT DISTINCT job_id FROM /*schema.*/job_blocker AS job_blocker
+            WHERE blocked_by_chain_id = ANY (round) AND NOT is_resolved
+        );
+        EXIT WHEN waiting = '{}';
+        IF patient THEN
+            locked := ARRAY(SELECT id FROM /*schema.*/job AS job WHERE id = ANY (waiting)
+                            ORDER BY id FOR NO KEY UPDATE);
+        ELSE
+            locked := ARRAY(SELECT id FROM /*schema.*/job AS job WHERE id = ANY (waiting)
+                            ORDER BY id FOR NO KEY UPDATE SKIP LOCKED);
+            RETURN QUERY
+                SELECT DISTINCT job_blocker.blocked_by_chain_id, NULL::text FROM /*schema.*/job_blocker AS job_blocker
+                WHERE job_blocker.blocked_by_chain_id = ANY (round) AND NOT job_blocker.is_resolved
+                  AND job_blocker.job_id = ANY (waiting) AND job_blocker.job_id <> ALL (locked);
+        END IF;
+        failed := ARRAY(
+            SELECT chain_id FROM /*schema.*/job AS job
+            WHERE id = ANY (round) AND is_tail AND status IN ('dead_letter', 'cancelled')
+            UNION ALL
+            SELECT chain_id FROM /*schema.*/job AS job
+            WHERE chain_id = ANY (round) AND chain_index > 0 AND is_tail AND status IN ('dead_letter', 'cancelled')
+        );
+        RETURN QUERY
+            WITH completed AS (
+                SELECT chain_id FROM /*schema.*/job AS job
+                WHERE id = ANY (round) AND is_tail AND status = 'completed'
+                UNION ALL
+                SELECT chain_id FROM /*schema.*/job AS job
+                WHERE chain_id = ANY (round) AND chain_index > 0 AND is_tail AND status = 'completed'
+            ),
+            resolved AS (
+                UPDATE /*schema.*/job_blocker AS job_blocker SET is_resolved = true
+                FROM /*schema.*/job AS job
+                WHERE job.id = job_blocker.job_id AND job.id = ANY (locked)
+                  AND job_blocker.blocked_by_chain_id = ANY (round) AND NOT job_blocker.is_resolved
+                  AND (job_blocker.blocked_by_chain_id IN (SELECT completed.chain_id FROM completed)
+                       OR (job_blocker.blocked_by_chain_id = ANY (failed) AND job.on_blocker_failure = 'run'))
+                RETURNING job_blocker.job_id
+            ),
+            counted AS (SELECT resolved.job_id, count(*) AS times FROM resolved GROUP BY resolved.job_id),
+            freed AS (
+                UPDATE /*schema.*/job AS job
+                SET waiting_for = waiting_for - times,
+                    status = CASE WHEN status = 'blocked' AND waiting_for = times THEN 'pending' ELSE status END,
+                    ready_at = CASE WHEN status = 'blocked' AND waiting_for = times
+                                    THEN greatest(scheduled_at, moment) ELSE ready_at END
+                FROM counted
+                WHERE job.id = counted.job_id
+                RETURNING job.queue, job.status
+            )
+            SELECT DISTINCT NULL::/*id*/uuid, freed.queue FROM freed WHERE freed.status = 'pending';
+        WITH cancelled AS (
+            UPDATE /*schema.*/job AS job
+            SET status = 'cancelled', finished_at = moment,
+                last_attempt_error = json_build_object('type', 'BlockerFailed', 'message',
+                    'a chain that this job waited for did not complete')
+            WHERE id = ANY (locked) AND status = 'blocked' AND on_blocker_failure = 'cancel'
+              AND EXISTS (
+                  SELECT FROM /*schema.*/job_blocker AS job_blocker
+                  WHERE job_blocker.job_id = job.id AND blocked_by_chain_id = ANY (failed) AND NOT is_resolved
+              )
+            RETURNING chain_id
+        )
+        SELECT coalesce(array_agg(chain_id), '{}') INTO round FROM cancelled;
+    END LOOP;
+END
+$body$;
+-- part: settle_dependants_rights
+REVOKE ALL ON FUNCTION /*schema.*/settle_dependants(/*id*/uuid[], timestamptz, boolean) FROM PUBLIC;

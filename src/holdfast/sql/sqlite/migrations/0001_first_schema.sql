@@ -1,4 +1,5 @@
--- 0001_first_schema: the job table with every column that would be costly to add later, types, workers, attempts.
+-- 0001_first_schema: the job table with every column that would be costly to add later, types, workers, attempts,
+--   blockers, steps, keys.
 -- locks: creates new objects only; nothing of the application is touched.
 -- deploy order: migrate first, then start code 0.1.0.
 -- oldest code: 0.1.0
@@ -42,6 +43,7 @@ CREATE TABLE /*schema.*/job (
     max_attempts        INTEGER CHECK (max_attempts >= 1),
     crash_count         INTEGER NOT NULL DEFAULT 0,
     partition_bucket    INTEGER CHECK (partition_bucket BETWEEN 0 AND 1023),
+    waiting_for         INTEGER NOT NULL DEFAULT 0,
     held                INTEGER NOT NULL DEFAULT 0,
     is_tail             INTEGER NOT NULL DEFAULT 1,
     status              TEXT NOT NULL DEFAULT 'pending'
@@ -68,6 +70,7 @@ CREATE TABLE /*schema.*/job (
     chain_trace_context TEXT,
     trace_context       TEXT,
     CHECK ((status = 'running') = (leased_by IS NOT NULL AND leased_until IS NOT NULL)),
+    CHECK (status <> 'blocked' OR waiting_for > 0),
     CHECK ((status IN ('completed', 'dead_letter', 'cancelled')) = (finished_at IS NOT NULL))
 );
 -- part: job_claim_idx
@@ -137,3 +140,78 @@ CREATE TABLE /*schema.*/setting (
     CHECK (name NOT LIKE 'max\_attempts%' ESCAPE '\'
            OR (value GLOB '[1-9]*' AND value NOT GLOB '*[^0-9]*' AND length(value) <= 5))
 ) WITHOUT ROWID;
+-- part: job_blocker
+-- The chains that a job waits for, in the order given. Rows stay when they are resolved: a handler reads its blockers'
+-- outputs through them, and nobody may delete what they name before that. job.waiting_for counts the unresolved ones.
+CREATE TABLE /*schema.*/job_blocker (
+    job_id              TEXT NOT NULL,
+    blocked_by_chain_id TEXT NOT NULL,
+    "index"             INTEGER NOT NULL,
+    is_resolved         INTEGER NOT NULL DEFAULT 0,
+    trace_context       TEXT,
+    PRIMARY KEY (job_id, "index")
+) WITHOUT ROWID;
+-- part: job_blocker_chain_idx
+-- Who waits for a chain: asked at every end of a chain, so a chain that nobody waits for must cost one look.
+CREATE INDEX /*name*/job_blocker_chain_idx ON /*schema.*/job_blocker (blocked_by_chain_id);
+-- part: job_step
+-- Saved parts of jobs, by the name that the handler gave them.
+CREATE TABLE /*schema.*/job_step (
+    job_id           TEXT NOT NULL,
+    name             TEXT NOT NULL,
+    result           TEXT,
+    lease_generation INTEGER NOT NULL,
+    saved_at         TEXT NOT NULL,
+    PRIMARY KEY (job_id, name)
+) WITHOUT ROWID;
+-- part: job_log
+-- What handlers wrote down with ctx.log.
+CREATE TABLE /*schema.*/job_log (
+    seq              INTEGER PRIMARY KEY AUTOINCREMENT,
+    job_id           TEXT NOT NULL,
+    lease_generation INTEGER NOT NULL,
+    logged_at        TEXT NOT NULL,
+    level            TEXT NOT NULL,
+    message          TEXT NOT NULL,
+    fields           TEXT
+);
+-- part: job_log_job_idx
+CREATE INDEX /*name*/job_log_job_idx ON /*schema.*/job_log (job_id, seq);
+-- part: deduplication
+-- Who took a key last. Whether he still holds it, his chain says: see judge_keys. So ending a chain costs no write here,
+-- and a key may outlive its job.
+CREATE TABLE /*schema.*/deduplication (
+    type_name TEXT NOT NULL,
+    key       TEXT NOT NULL,
+    chain_id  TEXT NOT NULL,
+    scope     TEXT NOT NULL CHECK (scope IN ('pending', 'unfinished', 'forever')),
+    taken_at  TEXT NOT NULL,
+    PRIMARY KEY (type_name, key)
+) WITHOUT ROWID;
+-- part: deduplication_chain_idx
+CREATE INDEX /*name*/deduplication_chain_idx ON /*schema.*/deduplication (chain_id);
+-- part: processed
+-- What handlers have done once, by their own keys (ctx.once).
+CREATE TABLE /*schema.*/processed (
+    type_name    TEXT NOT NULL,
+    key          TEXT NOT NULL,
+    job_id       TEXT NOT NULL,
+    processed_at TEXT NOT NULL,
+    PRIMARY KEY (type_name, key)
+) WITHOUT ROWID;
+-- part: processed_age_idx
+CREATE INDEX /*name*/processed_age_idx ON /*schema.*/processed (processed_at);
+-- part: audit
+-- What people did to jobs: who, when, which verb, to which chain or job, and what came of it.
+CREATE TABLE /*schema.*/audit (
+    seq      INTEGER PRIMARY KEY AUTOINCREMENT,
+    at       TEXT NOT NULL,
+    actor    TEXT,
+    verb     TEXT NOT NULL,
+    chain_id TEXT,
+    job_id   TEXT,
+    outcome  TEXT NOT NULL,
+    detail   TEXT
+);
+-- part: audit_chain_idx
+CREATE INDEX /*name*/audit_chain_idx ON /*schema.*/audit (chain_id);
