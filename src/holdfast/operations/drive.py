@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from holdfast.operations.statement import Operation, Rows, Statement
+from holdfast.operations.statement import ATOMICALLY, Operation, Rows, Statement
 
 T = TypeVar("T")
 
 
-def drive(operation: Operation[T], execute: Callable[[Statement], Rows]) -> T:
-    """Run to the end in this thread."""
+def drive(
+    operation: Operation[T], execute: Callable[[Statement], Rows], begin: Callable[[], object] | None = None
+) -> T:
+    """Run to the end in this thread; `begin` opens a transaction, where there is none anyway."""
     try:
         statement = next(operation)
+        if statement is ATOMICALLY:
+            if begin is not None:
+                begin()
+            statement = operation.send(())
         while True:
             statement = operation.send(execute(statement))
     except StopIteration as end:
@@ -22,10 +28,18 @@ def drive(operation: Operation[T], execute: Callable[[Statement], Rows]) -> T:
         operation.close()
 
 
-async def adrive(operation: Operation[T], execute: Callable[[Statement], Awaitable[Rows]]) -> T:
+async def adrive(
+    operation: Operation[T],
+    execute: Callable[[Statement], Awaitable[Rows]],
+    begin: Callable[[], Awaitable[object]] | None = None,
+) -> T:
     """Run to the end on the event loop."""
     try:
         statement = next(operation)
+        if statement is ATOMICALLY:
+            if begin is not None:
+                await begin()
+            statement = operation.send(())
         while True:
             statement = operation.send(await execute(statement))
     except StopIteration as end:

@@ -22,3 +22,8 @@ class Statement:
     parameters: Mapping[str, object] = field(default_factory=dict)
     literals: Mapping[str, int] = field(default_factory=dict)
     slots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+#: yielded first by a verb of several statements: they happen together or not at all.  A borrowed transaction and SQLite's
+#: writer see to that anyway; on PostgreSQL a verb of one statement needs no more than that statement.
+ATOMICALLY = Statement("atomically")

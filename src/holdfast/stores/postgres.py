@@ -164,7 +164,18 @@ class PostgresSyncStore:
     def run(self, verb: Verb[T], *, read_only: bool = False) -> T:  # noqa: ARG002 - SQLite's reader connections need it
         try:
             with self._connection() as connection, translated():
-                return drive(verb(), lambda statement: self._execute(connection, statement))
+                try:
+                    result = drive(
+                        verb(),
+                        lambda statement: self._execute(connection, statement),
+                        begin=lambda: connection.execute(b"BEGIN"),
+                    )
+                except BaseException:
+                    if _may_roll_back(connection):
+                        connection.rollback()
+                    raise
+                connection.commit()  # costs nothing where nothing was begun
+                return result
         except DatabaseUnavailable:
             # What cut this connection has probably cut the others that wait in the pool.
             if self._pool is not None:
@@ -265,7 +276,19 @@ class PostgresAsyncStore:
         try:
             async with self._connection() as connection:
                 with translated():
-                    return await adrive(verb(), lambda statement: self._execute(connection, statement))
+                    try:
+                        result = await adrive(
+                            verb(),
+                            lambda statement: self._execute(connection, statement),
+                            begin=lambda: connection.execute(b"BEGIN"),
+                        )
+                    except Exception:
+                        # Not for a cancelled task: its connection is busy, and the pool closes it.
+                        if _may_roll_back(connection):
+                            await connection.rollback()
+                        raise
+                    await connection.commit()
+                    return result
         except DatabaseUnavailable:
             if self._pool is not None:
                 await self._pool.check()
@@ -341,6 +364,13 @@ class PostgresAsyncStore:
                 await pool.open()
                 self._pool = pool
             return self._pool
+
+
+def _may_roll_back(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+    return not connection.closed and connection.info.transaction_status in (
+        psycopg.pq.TransactionStatus.INTRANS,
+        psycopg.pq.TransactionStatus.INERROR,
+    )
 
 
 def _sever(connection: psycopg.Connection[Any]) -> None:

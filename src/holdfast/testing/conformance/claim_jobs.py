@@ -104,7 +104,7 @@ async def future_jobs_wait(h: Harness) -> None:
 async def blocked_held_and_finished_jobs_are_left(h: Harness) -> None:
     """Only pending jobs that are not held are claimed."""
     for change in (
-        "status = 'blocked'",
+        "status = 'blocked', waiting_for = 1",
         "held = true",
         "status = 'cancelled', finished_at = :now",
         "status = 'completed', finished_at = :now",

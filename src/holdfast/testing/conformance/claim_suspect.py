@@ -81,7 +81,7 @@ async def held_and_blocked_suspects_wait(h: Harness) -> None:
     """Set aside is set aside."""
     held, blocked = await _suspects(h, 2)
     h.sql("UPDATE {job} SET held = true WHERE id = :id", id=held)
-    h.sql("UPDATE {job} SET status = 'blocked' WHERE id = :id", id=blocked)
+    h.sql("UPDATE {job} SET status = 'blocked', waiting_for = 1 WHERE id = :id", id=blocked)
     assert await _claim(h) == []
 
 

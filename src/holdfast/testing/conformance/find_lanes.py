@@ -66,7 +66,7 @@ async def running_finished_held_and_blocked_jobs_do_not_count(h: Harness) -> Non
     await h.put_and_claim()
     held, blocked = await h.put(2)
     h.sql("UPDATE {job} SET held = true WHERE id = :id", id=held)
-    h.sql("UPDATE {job} SET status = 'blocked' WHERE id = :id", id=blocked)
+    h.sql("UPDATE {job} SET status = 'blocked', waiting_for = 1 WHERE id = :id", id=blocked)
     assert await _lanes(h) == []
     assert await _next_due(h) is None
 
