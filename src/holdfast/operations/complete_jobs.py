@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.operations.lease import Settlement, document
+from holdfast.operations.settle_chains import settle_stragglers
 from holdfast.operations.statement import Operation, Statement
 
 
@@ -26,4 +27,6 @@ class Completion(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 def complete_jobs(worker_id: str | None, jobs: Sequence[Completion]) -> Operation[Settlement]:
     """Fenced; completing again under the same generation is a success."""
     rows = yield Statement("complete_jobs", {"worker": worker_id, "jobs": document(jobs)})
-    return Settlement.of(rows)
+    settlement = Settlement.of(rows)
+    yield from settle_stragglers(settlement)
+    return settlement

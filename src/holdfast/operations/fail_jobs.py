@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.model.job import JobError
 from holdfast.operations.lease import Settlement, document
+from holdfast.operations.settle_chains import settle_stragglers
 from holdfast.operations.statement import Operation, Statement
 
 
@@ -36,4 +37,5 @@ def fail_jobs(worker_id: str, jobs: Sequence[Failure]) -> Operation[FailSettleme
     rows = yield Statement("fail_jobs", {"worker": worker_id, "jobs": document(jobs)})
     settlement = FailSettlement.of(rows)
     settlement.dead = {job_id for job_id, outcome in rows if outcome == "dead_letter"}
+    yield from settle_stragglers(settlement)
     return settlement

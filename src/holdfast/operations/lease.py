@@ -21,19 +21,29 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(slots=True)
 class Settlement:
-    """What became of a batch of writes by holders: all went through but these."""
+    """What became of a batch of writes by holders: all went through but these.
+
+    `woken` are queues that got work because somebody waited for what ended; `unsettled` are chains whose dependants have
+    not all been told, because somebody has one of them locked.
+    """
 
     lost: set[str] = field(default_factory=set)
     locked: set[str] = field(default_factory=set)
+    woken: set[str] = field(default_factory=set)
+    unsettled: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, rows: Rows) -> Self:
         settlement = cls()
-        for job_id, outcome in rows:
-            if outcome == "lost":
-                settlement.lost.add(job_id)
-            elif outcome == "locked":
-                settlement.locked.add(job_id)
+        sets = {
+            "lost": settlement.lost,
+            "locked": settlement.locked,
+            "woken": settlement.woken,
+            "unsettled": settlement.unsettled,
+        }
+        for subject, outcome in rows:
+            if outcome in sets:
+                sets[outcome].add(subject)
         return settlement
 
 

@@ -6,6 +6,7 @@ and written by a fenced statement that checks the reason again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import NamedTuple
@@ -15,7 +16,8 @@ import msgspec
 from holdfast.model.clock import milliseconds
 from holdfast.model.job import JobError
 from holdfast.model.retry import Retry
-from holdfast.operations.lease import document
+from holdfast.operations.lease import Settlement, document
+from holdfast.operations.settle_chains import settle_stragglers
 from holdfast.operations.statement import Operation, Statement
 
 #: after this many crashes of its worker a job is taken for their cause
@@ -86,8 +88,9 @@ def reap_jobs(
         return ReapCounts()
     verdicts = [verdict(job) for job in chosen]
     reaped = yield Statement("reap_jobs", {"dead_after_ms": milliseconds(dead_after), "jobs": document(verdicts)})
-    dead = sum(outcome == "dead_letter" for _, outcome in reaped)
-    return ReapCounts(returned=len(reaped) - dead, dead_letters=dead)
+    yield from settle_stragglers(Settlement.of(reaped))
+    outcomes = Counter(outcome for _, outcome in reaped)
+    return ReapCounts(returned=outcomes["pending"], dead_letters=outcomes["dead_letter"])
 
 
 def verdict(job: Reapable) -> Verdict:

@@ -16,7 +16,8 @@ _COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
 _IDENTIFIER = re.compile(r"/\*(schema\.|name|schema|bare)\*/(\w+)")
 _ID_TYPE = re.compile(r"/\*id\*/uuid")
 _LITERAL = re.compile(r"/\*(limit)\*/\d+")
-_SLOT = re.compile(r"/\*(filters|order)\*/[\w ]+")
+_SLOT = re.compile(r"/\*(filters|order)\*/[\w. ]+")
+_FRAGMENTS = "job_fragments"
 
 
 class Style(Enum):
@@ -99,7 +100,7 @@ class SqlLibrary:
         header = _header(raw)
         texts = dict(_split(raw))
         if slots:
-            fragments = dict(_split(_read(self.dialect, f"{name}_fragments")))
+            fragments = dict(_split(_read(self.dialect, _FRAGMENTS)))
             chosen = {
                 slot: [_COMMENT.sub("", fragments[choice]).strip() for choice in choices]
                 for slot, choices in slots.items()

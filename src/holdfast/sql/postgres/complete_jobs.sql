@@ -1,6 +1,7 @@
 -- complete_jobs: finish jobs with their outputs.
 -- params: now timestamptz, worker text, jobs json
--- returns: id text, outcome text (only what was not completed: 'locked' = try again alone, 'lost' = not yours any more)
+-- returns: id text, outcome text (only what was not completed: 'locked' = try again alone, 'lost' = not yours any more;
+--   and of the dependants: 'woken' = a queue that got work, 'unsettled' = a chain with a dependant that is locked)
 -- prepared: yes (as for claim_jobs)
 -- concurrency: fenced by (id, lease_generation, running). Rows that somebody has locked are skipped, so that one of
 --   them does not hold up the others. Completing again under the same generation is a success: the answer to the
@@ -8,7 +9,7 @@
 --   The fence is written as a CASE to keep the planner off the index of running jobs, which it would read as a whole.
 --   NOT IN is always a hash: where the statistics say that nearly all jobs are completed, NOT EXISTS becomes a nested
 --   loop over the batch (500 jobs: 27 ms instead of 13).
--- locks: job rows by id, never waited for.
+-- locks: job rows by id, then their chains' dependants by id; never waited for.
 WITH sent AS MATERIALIZED (
     SELECT id, lease_generation, output, duration_ms
     FROM json_to_recordset(CAST(CAST(:jobs AS text) AS json))
@@ -35,9 +36,16 @@ completed AS (
         leased_until = NULL
     FROM holding
     WHERE job.ctid = holding.ctid
-    RETURNING job.id
+    RETURNING job.id, job.chain_id
+),
+settled AS MATERIALIZED (
+    SELECT unsettled, woken_queue
+    FROM (SELECT array_agg(chain_id) AS ended FROM completed) AS chains,
+         /*schema.*/settle_dependants(ended, coalesce(CAST(:now AS timestamptz), statement_timestamp()), false)
 )
 SELECT sent.id::text, CASE WHEN job.status = 'running' THEN 'locked' ELSE 'lost' END AS outcome
 FROM sent LEFT JOIN /*schema.*/job AS job ON job.id = sent.id AND job.lease_generation = sent.lease_generation
 WHERE sent.id NOT IN (SELECT id FROM completed)
-  AND job.status IS DISTINCT FROM 'completed';
+  AND job.status IS DISTINCT FROM 'completed'
+UNION ALL
+SELECT coalesce(unsettled::text, woken_queue), CASE WHEN unsettled IS NULL THEN 'woken' ELSE 'unsettled' END FROM settled;

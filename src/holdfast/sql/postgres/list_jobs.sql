@@ -3,9 +3,9 @@
 -- returns: job json
 -- concurrency: read only; keyset pages on seq neither skip nor repeat while rows are inserted.
 -- locks: none.
--- Filters and order are fixed fragments of list_jobs_fragments.sql.
+-- Filters and order are fixed fragments of job_fragments.sql.
 SELECT to_json(job)::text AS job
 FROM /*schema.*/job AS job
 WHERE /*filters*/true
-ORDER BY /*order*/seq DESC
+ORDER BY /*order*/job.seq DESC
 LIMIT /*limit*/50;

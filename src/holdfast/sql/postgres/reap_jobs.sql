@@ -1,10 +1,11 @@
 -- reap_jobs: take jobs from holders that are gone: back to pending, or to the dead letters.
 -- params: now timestamptz, dead_after_ms bigint, jobs json
--- returns: id text, outcome text
+-- returns: id text, outcome text ('pending', 'dead_letter'; and of the dependants of dead letters 'woken' and 'unsettled',
+--   as in complete_jobs)
 -- concurrency: fenced by (id, lease_generation, running), and the reason is checked again under the row's lock: a lease
 --   renewed, or a heartbeat seen, since find_reapable keeps its job. Locked rows are left for the next round.
 --   The fence is written as a CASE to keep the planner off the index of running jobs, which it would read as a whole.
--- locks: job rows by id, never waited for.
+-- locks: job rows by id, then their chains' dependants by id; never waited for.
 WITH sent AS MATERIALIZED (
     SELECT id, lease_generation, error, delay_ms, is_dead, is_crash, is_refund
     FROM json_to_recordset(CAST(CAST(:jobs AS text) AS json)) AS found (
@@ -40,7 +41,7 @@ reaped AS (
         leased_until = NULL
     FROM holding, (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
     WHERE job.ctid = holding.ctid
-    RETURNING job.id, job.status, job.lease_generation, job.attempt, job.last_attempt_at, holding.owner_id,
+    RETURNING job.id, job.chain_id, job.status, job.lease_generation, job.attempt, job.last_attempt_at, holding.owner_id,
               holding.error, holding.is_crash, holding.is_refund, moment
 ),
 remembered AS (
@@ -49,5 +50,13 @@ remembered AS (
     SELECT id, lease_generation, last_attempt_at, moment, attempt + is_refund::integer, owner_id,
            CASE WHEN is_crash THEN 'crashed' ELSE 'expired' END, error
     FROM reaped WHERE NOT is_refund OR is_crash
+),
+settled AS MATERIALIZED (
+    SELECT unsettled, woken_queue
+    FROM (SELECT array_agg(chain_id) AS dead, max(moment) AS moment FROM reaped WHERE status = 'dead_letter') AS chains,
+         /*schema.*/settle_dependants(dead, chains.moment, false)
+    WHERE dead IS NOT NULL
 )
-SELECT id::text, status AS outcome FROM reaped;
+SELECT id::text, status AS outcome FROM reaped
+UNION ALL
+SELECT coalesce(unsettled::text, woken_queue), CASE WHEN unsettled IS NULL THEN 'woken' ELSE 'unsettled' END FROM settled;

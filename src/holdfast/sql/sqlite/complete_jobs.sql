@@ -1,6 +1,7 @@
 -- complete_jobs: finish jobs with their outputs.
 -- params: now timestamptz, worker text, jobs json
--- returns: id text, outcome text (only what was not completed: 'lost' = not yours any more)
+-- returns: id text, outcome text (only what was not completed: 'lost' = not yours any more; and 'unsettled' = a chain
+--   with dependants, to be settled in the same transaction)
 -- concurrency: fenced by (id, lease_generation, running). Completing again under the same generation is a success: the
 --   answer to the first try may have been lost.
 -- locks: the database's write lock.
@@ -22,4 +23,10 @@ WHERE NOT EXISTS (
     SELECT 1 FROM /*schema.*/job AS job
     WHERE job.id = json_extract(value, '$.id') AND job.status = 'completed'
       AND job.lease_generation = json_extract(value, '$.lease_generation')
-);
+)
+UNION ALL
+SELECT DISTINCT job.chain_id, 'unsettled'
+FROM json_each(:jobs)
+CROSS JOIN /*schema.*/job AS job ON job.id = json_extract(value, '$.id')
+CROSS JOIN /*schema.*/job_blocker AS job_blocker ON job_blocker.blocked_by_chain_id = job.chain_id
+WHERE job.status = 'completed' AND NOT job_blocker.is_resolved;

@@ -1,6 +1,7 @@
 -- fail_jobs: end attempts that failed: another one later, or a dead letter.
 -- params: now timestamptz, worker text, jobs json
--- returns: id text, outcome text ('pending', 'dead_letter'; 'lost' = not yours any more)
+-- returns: id text, outcome text ('pending', 'dead_letter'; 'lost' = not yours any more; and 'unsettled' = a chain with
+--   dependants, to be settled in the same transaction)
 -- concurrency: fenced by (id, lease_generation, running). Failing again under the same generation reports what the first
 --   try did; a job that the reaper or a release took back is lost.
 -- locks: the database's write lock.
@@ -48,4 +49,10 @@ SELECT json_extract(value, '$.id') AS id, ifnull((
       AND job.lease_generation = json_extract(value, '$.lease_generation')
       AND job.status IN ('pending', 'dead_letter') AND job_attempt.outcome = 'failed'
 ), 'lost') AS outcome
-FROM json_each(:jobs);
+FROM json_each(:jobs)
+UNION ALL
+SELECT DISTINCT job.chain_id, 'unsettled'
+FROM json_each(:jobs)
+CROSS JOIN /*schema.*/job AS job ON job.id = json_extract(value, '$.id')
+CROSS JOIN /*schema.*/job_blocker AS job_blocker ON job_blocker.blocked_by_chain_id = job.chain_id
+WHERE job.status = 'dead_letter' AND NOT job_blocker.is_resolved;

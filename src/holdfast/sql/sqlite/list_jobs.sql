@@ -3,7 +3,7 @@
 -- returns: job json
 -- concurrency: read only; keyset pages on seq neither skip nor repeat while rows are inserted.
 -- locks: none.
--- Filters and order are fixed fragments of list_jobs_fragments.sql.
+-- Filters and order are fixed fragments of job_fragments.sql.
 SELECT json_object(
     'id', id, 'seq', seq, 'type_name', type_name, 'queue', queue, 'priority', priority, 'chain_id', chain_id,
     'chain_type_name', chain_type_name, 'chain_index', chain_index, 'input', json(input), 'output', json(output),
@@ -16,5 +16,5 @@ SELECT json_object(
 ) AS job
 FROM /*schema.*/job AS job
 WHERE /*filters*/true
-ORDER BY /*order*/seq DESC
+ORDER BY /*order*/job.seq DESC
 LIMIT /*limit*/50;

@@ -1,6 +1,7 @@
 -- reap_jobs: take jobs from holders that are gone: back to pending, or to the dead letters.
 -- params: now timestamptz, dead_after_ms bigint, jobs json
--- returns: id text, outcome text
+-- returns: id text, outcome text ('pending', 'dead_letter'; and 'unsettled' = a chain with dependants, to be settled in
+--   the same transaction)
 -- concurrency: fenced by (id, lease_generation, running), and the reason is checked again: a lease renewed, or a
 --   heartbeat seen, since find_reapable keeps its job.
 -- locks: the database's write lock.
@@ -41,4 +42,10 @@ FROM (
 WHERE seq = held_seq;
 -- part: outcomes
 SELECT job.id, job.status AS outcome
-FROM json_each(:holding) CROSS JOIN /*schema.*/job AS job ON job.seq = json_extract(value, '$.seq');
+FROM json_each(:holding) CROSS JOIN /*schema.*/job AS job ON job.seq = json_extract(value, '$.seq')
+UNION ALL
+SELECT DISTINCT job.chain_id, 'unsettled'
+FROM json_each(:holding)
+CROSS JOIN /*schema.*/job AS job ON job.seq = json_extract(value, '$.seq')
+CROSS JOIN /*schema.*/job_blocker AS job_blocker ON job_blocker.blocked_by_chain_id = job.chain_id
+WHERE job.status = 'dead_letter' AND NOT job_blocker.is_resolved;
