@@ -5,6 +5,7 @@ from holdfast.client import AsyncClient, Client
 from holdfast.errors import HoldfastError
 from holdfast.model.call import Call
 from holdfast.model.job import Chain, Job, JobError, Outcome, Page
+from holdfast.model.job_filter import JobFilter
 from holdfast.model.retry import Retry
 from holdfast.model.status import Status
 from holdfast.worker import Cancellation, Context, SyncContext, Worker, WorkerConfig
@@ -20,6 +21,7 @@ __all__ = [
     "HoldfastError",
     "Job",
     "JobError",
+    "JobFilter",
     "JobHandle",
     "Outcome",
     "Page",

@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from holdfast.model.call import JobDocument
 from holdfast.model.job import JobError
+from holdfast.model.job_filter import JobFilter
 from holdfast.model.job_type import CallSignature, JobType
 from holdfast.model.payload import PayloadCodec
 from holdfast.model.retry import Retry
@@ -41,6 +42,11 @@ from tests.contract.backlog import FIRST_FINISHED, GONE, LIVING, PRIORITIES, QUE
 _LEASE = timedelta(seconds=60)
 _WORKER = "sampler"
 _IDENTITY = WorkerIdentity(id=_WORKER, version="0.1.0", queues=QUEUES)
+_NOW = datetime.now(UTC)
+_EVERY_FIELD = JobFilter(
+    ids=job_id(1), chain_ids=job_id(1), status="pending", type_name="x", chain_type_name="x", queue="x", tenant="x",
+    partition_key="x", since=_NOW, until=_NOW,
+)  # fmt: skip
 
 
 def sample(dialect: str, verb: str, size: int = 1) -> Statement:
@@ -91,8 +97,7 @@ def _fail(ids: Iterable[str]) -> list[Statement]:
 
 
 def _list() -> list[Statement]:
-    moment = datetime.now(UTC)
-    return _sent(list_jobs(status=["pending"], type_name="x", queue="x", tenant="x", since=moment, until=moment))
+    return _sent(list_jobs(_EVERY_FIELD))
 
 
 def _orphans(size: int) -> list[Statement]:

@@ -81,7 +81,7 @@ def test_parameters_and_results_are_the_same_in_both_dialects(verb: str) -> None
 
 def test_every_verb_has_a_sample() -> None:
     """The samples are what the tests of types and plans send."""
-    assert sampled_verbs() == {verb for _, verb in EVERY} - {"list_jobs_fragments"}
+    assert sampled_verbs() == {verb for _, verb in EVERY} - {"job_fragments"}
 
 
 @pytest.mark.parametrize(("dialect", "verb"), [(d, v) for d, v in EVERY if v in sampled_verbs()])
@@ -89,7 +89,7 @@ def test_operations_send_what_the_header_declares(dialect: str, verb: str) -> No
     """Nothing less, and nothing that no statement reads; `now` comes from the store."""
     script = scripts(dialect)[verb]
     if verb == "list_jobs":
-        script = scripts(dialect)["list_jobs_fragments"]
+        script = scripts(dialect)["job_fragments"]
     declared = {parameter.name for parameter in parameters(script)} - {"now"}
     sent = set(sample(dialect, verb).parameters)
     assert sent | {"seq"} == declared if verb == "list_jobs" else sent == declared

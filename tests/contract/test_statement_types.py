@@ -19,10 +19,10 @@ from tests.contract.samples import sample
 NUMBERED = SqlLibrary("postgres", "holdfast", "", Style.NUMBERED)
 PYFORMAT = SqlLibrary("postgres", "holdfast", "", Style.PYFORMAT)
 NAMED = SqlLibrary("sqlite", "main", "holdfast_", Style.NAMED, "text")
-FRAGMENTS = [part.name for part in NUMBERED.script("list_jobs_fragments").parts]
+FRAGMENTS = [part.name for part in NUMBERED.script("job_fragments").parts]
 FILTERS = [name for name in FRAGMENTS if not name.endswith("_first")]
 ORDERS = [name for name in FRAGMENTS if name.endswith("_first")]
-PLAIN = [verb for verb in verbs("postgres") if not verb.startswith("list_jobs")]
+PLAIN = [verb for verb in verbs("postgres") if verb not in ("list_jobs", "job_fragments")]
 LITERALS = {"limit": 10}
 SQL_NAMES = {"int2": "smallint", "int4": "integer", "int8": "bigint", "bool": "boolean"}
 
@@ -54,7 +54,7 @@ def test_types_are_as_declared(connection: psycopg.Connection[Any], verb: str) -
 def test_types_of_lists(connection: psycopg.Connection[Any], filters: list[str], order: str) -> None:
     """With each filter, with none and with all."""
     script = NUMBERED.script("list_jobs", LITERALS, {"filters": tuple(filters), "order": (order,)})
-    declared = {parameter.name: parameter.type for parameter in parameters(NUMBERED.script("list_jobs_fragments"))}
+    declared = {parameter.name: parameter.type for parameter in parameters(NUMBERED.script("job_fragments"))}
     types, result = described(connection, script.parts[0].text)
     assert types == [sent_as(name, declared) for name in script.parts[0].parameters]
     assert result == [("job", "text")]

@@ -17,6 +17,7 @@ from holdfast.errors import DatabaseBusy, DatabaseUnavailable, SerializationConf
 from holdfast.model.call import Call, EnqueueOptions
 from holdfast.model.ids import Ids
 from holdfast.model.job import AttemptRecord, Chain, Job, Page
+from holdfast.model.job_filter import JobFilter
 from holdfast.notify import Hinter
 from holdfast.operations.drive import drive
 from holdfast.operations.enqueue_jobs import enqueue_jobs
@@ -104,30 +105,37 @@ class Client:
     def list_jobs(
         self,
         *,
+        ids: Iterable[str] | str | None = None,
+        chain_ids: Iterable[str] | str | None = None,
         status: Iterable[str] | str | None = None,
         type_name: str | None = None,
+        chain_type_name: str | None = None,
         queue: str | None = None,
         tenant: str | None = None,
+        partition_key: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int = 50,
         cursor: str | None = None,
         newest_first: bool = True,
     ) -> Page[Job]:
-        """A page of jobs in order of enqueue; pass `next_cursor` back as `cursor` for the next one."""
-        return self._read(
-            lambda: list_jobs(
-                status=status,
-                type_name=type_name,
-                queue=queue,
-                tenant=tenant,
-                since=since,
-                until=until,
-                limit=limit,
-                cursor=cursor,
-                newest_first=newest_first,
-            )
-        )
+        """A page of jobs in order of enqueue; pass `next_cursor` back as `cursor` for the next one.
+
+        The filters are those of `JobFilter`.
+        """
+        chosen = JobFilter(
+            ids=ids,
+            chain_ids=chain_ids,
+            status=status,
+            type_name=type_name,
+            chain_type_name=chain_type_name,
+            queue=queue,
+            tenant=tenant,
+            partition_key=partition_key,
+            since=since,
+            until=until,
+        ).with_ids(self._ids.check)
+        return self._read(lambda: list_jobs(chosen, limit=limit, cursor=cursor, newest_first=newest_first))
 
     def migrate(self) -> Sequence[Migration]:
         """Bring the schema up to date; returns what was applied."""

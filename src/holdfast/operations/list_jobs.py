@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable
-from datetime import datetime
 from typing import Annotated
 
 import msgspec
 
 from holdfast.errors import InvalidCursor, InvalidOption
-from holdfast.model.clock import checked_instant, iso
-from holdfast.model.identifiers import checked_name
 from holdfast.model.job import Job, Page
+from holdfast.model.job_filter import JobFilter
 from holdfast.model.payload import to_json
-from holdfast.model.status import Status
+from holdfast.operations.filtering import filter_parameters
 from holdfast.operations.statement import Operation, Statement
 
 _MOST = 1000
@@ -28,29 +25,12 @@ class _Cursor(msgspec.Struct):
 
 
 def list_jobs(
-    *,
-    status: Iterable[str] | str | None = None,
-    type_name: str | None = None,
-    queue: str | None = None,
-    tenant: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    limit: int = 50,
-    cursor: str | None = None,
-    newest_first: bool = True,
+    chosen: JobFilter | None = None, *, limit: int = 50, cursor: str | None = None, newest_first: bool = True
 ) -> Operation[Page[Job]]:
     """A page in order of enqueue; the cursor belongs to the query that returned it."""
     if type(limit) is not int or not 1 <= limit <= _MOST:
         raise InvalidOption("limit", limit, f"must be a whole number from 1 to {_MOST:,}")
-    filters: dict[str, object] = {}
-    if status is not None:
-        filters["status"] = to_json(_checked_statuses(status)).decode()
-    for option, value in (("type_name", type_name), ("queue", queue), ("tenant", tenant)):
-        if value is not None:
-            filters[option] = checked_name(option, value)
-    for option, moment in (("since", since), ("until", until)):
-        if moment is not None:
-            filters[option] = iso(checked_instant(option, moment))
+    filters = filter_parameters(chosen or JobFilter())
     query = _fingerprint(filters, newest_first=newest_first)
     fragments = list(filters)
     if cursor is not None:
@@ -65,14 +45,6 @@ def list_jobs(
     )
     jobs = [_job.decode(row[0]) for row in rows[:limit]]
     return Page(jobs, _write_cursor(jobs[-1].seq, query) if len(rows) > limit else None)
-
-
-def _checked_statuses(status: Iterable[str] | str) -> list[str]:
-    names = [status] if isinstance(status, str) else list(status)
-    for name in names:
-        if name not in {*Status}:
-            raise InvalidOption("status", name, f"must be one of {', '.join(Status)}")
-    return sorted(set(names))
 
 
 def _fingerprint(filters: dict[str, object], *, newest_first: bool) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast.errors import InvalidCursor, InvalidOption
 from holdfast.model.job import Job, Page
+from holdfast.model.job_filter import JobFilter
 from holdfast.operations.list_jobs import list_jobs
 from holdfast.testing.conformance.case import Cases
 from holdfast.testing.conformance.harness import Harness, ids_of, refused
@@ -17,8 +18,9 @@ from holdfast.testing.conformance.harness import Harness, ids_of, refused
 CASES = Cases("list_jobs")
 
 
-async def _list(h: Harness, **filters: Any) -> Page[Job]:
-    return await h.run(lambda: list_jobs(**filters), read_only=True)
+async def _list(h: Harness, **options: Any) -> Page[Job]:
+    paging = {name: options.pop(name) for name in ("limit", "cursor", "newest_first") if name in options}
+    return await h.run(lambda: list_jobs(JobFilter(**options), **paging), read_only=True)
 
 
 async def _ids(h: Harness, **filters: Any) -> list[str]:
