@@ -195,6 +195,88 @@ class JobNotFound(HoldfastError, LookupError):
         self.job_id = job_id
 
 
+class ChainNotFound(HoldfastError, LookupError):
+    """No chain has that id."""
+
+    def __init__(self, chain_id: str, why: str | None = None) -> None:
+        reason = why or "it may have been deleted, be the id of a later job of a chain, or live in another database"
+        super().__init__(f"no chain has the id {chain_id!r}; {reason}")
+        self.chain_id = chain_id
+
+
+class ChainNotCommitted(ChainNotFound):
+    """A chain was enqueued with tx=, and nobody else can see it yet."""
+
+    def __init__(self, chain_id: str) -> None:
+        super().__init__(
+            chain_id,
+            "it was enqueued with tx= and that transaction has not committed, or was rolled back; "
+            "wait after the commit",
+        )
+
+
+# --- waiting for a chain, and completing it from outside --------------------------------------------------------------
+
+
+class WaitRefused(HoldfastError):
+    """A handler waits for a chain: it would hold its slot, and the chain may need that very slot."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(
+            f"wait() inside the handler of job {job_id} would keep its slot from the job it waits for; "
+            f"return, and enqueue what comes after with blockers=[chain]"
+        )
+        self.job_id = job_id
+
+
+class WaitTimeout(HoldfastError, TimeoutError):
+    """A chain did not finish in the time given; it goes on."""
+
+    def __init__(self, chain_id: str, timeout_seconds: float, status: str) -> None:
+        super().__init__(
+            f"chain {chain_id} did not finish within {timeout_seconds:g} s, it is {status}; it goes on, wait again"
+        )
+        self.chain_id = chain_id
+        self.timeout_seconds = timeout_seconds
+        self.status = status
+
+
+class ChainDeleted(HoldfastError, LookupError):
+    """A chain was deleted before it could be seen finished."""
+
+    def __init__(self, chain_id: str) -> None:
+        super().__init__(f"chain {chain_id} was there, and has been deleted; whether it had finished is not known")
+        self.chain_id = chain_id
+
+
+class ChainNotCompleted(HoldfastError):
+    """A chain ended without an output; the error is that of its last attempt, where there was one."""
+
+    def __init__(self, chain_id: str, job_id: str, how: str, error: tuple[str | None, str | None, str | None]) -> None:
+        self.chain_id = chain_id
+        self.job_id = job_id
+        self.error_type, self.error_message, self.error_traceback = error
+        cause = "" if self.error_type is None else f": {self.error_type}: {self.error_message}"
+        super().__init__(f"chain {chain_id} {how}{cause} (job {job_id})")
+
+
+class ChainFailed(ChainNotCompleted):
+    """A chain ended as a dead letter: it will not be tried again until a person says so."""
+
+
+class ChainCancelled(ChainNotCompleted):
+    """A chain was cancelled."""
+
+
+class AlreadyFinished(HoldfastError):
+    """A job cannot be completed from outside: it has finished."""
+
+    def __init__(self, job_id: str, status: str) -> None:
+        super().__init__(f"job {job_id} is {status} already; nothing was changed")
+        self.job_id = job_id
+        self.status = status
+
+
 # --- leases and attempts ----------------------------------------------------------------------------------------------
 
 
