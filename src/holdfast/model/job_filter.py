@@ -81,8 +81,8 @@ class JobFilter:
         """The same with the ids in the form in which the app keeps them; `check` refuses those that it cannot have."""
         return replace(
             self,
-            ids=None if self.ids is None else [check(given) for given in self.ids],
-            chain_ids=None if self.chain_ids is None else [check(given) for given in self.chain_ids],
+            ids=None if self.ids is None else tuple(check(given) for given in self.ids),
+            chain_ids=None if self.chain_ids is None else tuple(check(given) for given in self.chain_ids),
         )
 
     @property
