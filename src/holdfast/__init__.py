@@ -4,6 +4,7 @@ from holdfast.app import App, JobHandle
 from holdfast.client import AsyncClient, Client
 from holdfast.errors import HoldfastError
 from holdfast.model.call import Call
+from holdfast.model.dedup import Dedup
 from holdfast.model.job import Chain, Job, JobError, Outcome, Page
 from holdfast.model.job_filter import JobFilter
 from holdfast.model.retry import Retry
@@ -18,6 +19,7 @@ __all__ = [
     "Chain",
     "Client",
     "Context",
+    "Dedup",
     "HoldfastError",
     "Job",
     "JobError",

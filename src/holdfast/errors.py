@@ -84,6 +84,27 @@ class InvalidCursor(InvalidInput):
         self.cursor = cursor
 
 
+class DuplicateKey(InvalidInput):
+    """A chain with that deduplication key exists, and the enqueue said on_conflict="reject"."""
+
+    def __init__(self, type_name: str, key: str, chain_id: str) -> None:
+        super().__init__(
+            f"dedup={key!r}: chain {chain_id} of {type_name!r} holds this key; use on_conflict='keep' to get that chain, "
+            f"or 'replace' to give it the new arguments"
+        )
+        self.type_name = type_name
+        self.key = key
+        self.chain_id = chain_id
+
+
+class BlockerCycle(InvalidInput):
+    """A chain would wait for itself."""
+
+    def __init__(self, chain_id: str) -> None:
+        super().__init__(f"blockers: chain {chain_id} would wait for itself, perhaps over others; leave one of them out")
+        self.chain_id = chain_id
+
+
 # --- the caller's transaction -----------------------------------------------------------------------------------------
 
 

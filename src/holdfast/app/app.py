@@ -17,16 +17,18 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from holdfast.app.job_handle import JobHandle
 from holdfast.client import AsyncClient, Client
+from holdfast.client.attendance import Attendance, Surroundings
 from holdfast.errors import DuplicateJobType, InvalidJobType, InvalidOption, UnknownJobType
 from holdfast.model.call import Call
 from holdfast.model.clock import Clock, Duration, checked_duration
+from holdfast.model.dedup import Dedup
 from holdfast.model.fork import forget_after_fork
 from holdfast.model.identifiers import checked_name
 from holdfast.model.ids import IdGenerator, Ids, checked_id, checked_uuid, new_ids
 from holdfast.model.job_type import CallSignature, JobType
 from holdfast.model.payload import DEFAULT_LIMIT, PayloadCodec
 from holdfast.model.retry import Retry
-from holdfast.notify import Hinter, Waker, open_hinter, open_waker
+from holdfast.notify import Hinter, Waker, chain_channel, open_chain_listener, open_hinter, open_waker
 from holdfast.stores import Store, StoreConfig, open_store
 from holdfast.worker import Context, Handler, SyncContext, Worker, WorkerConfig
 
@@ -101,6 +103,8 @@ class App:
         self._ids = Ids(new_ids, checked_uuid if id_type == "uuid" else checked_id)
         self._handlers: dict[str, Handler] = {}
         self._handles: dict[str, JobHandle[Any, Any]] = {}
+        self._job_types: dict[str, JobType] = {}
+        self._attendance = Attendance(self._surroundings)
         self._lock = threading.Lock()
         forget_after_fork(self)
         self._hinter: Hinter | None = None
@@ -125,23 +129,28 @@ class App:
         priority: int = 0,
         retry: Retry | None = None,
         timeout: Duration | None = None,
+        expires: Duration | None = None,
+        dedup: Callable[..., Dedup | str | None] | None = None,
     ) -> JobDecorator:
         """Register a function as a job type.
 
         - `name` (the function's): how its jobs are stored; must stay the same while jobs exist.
         - `queue` ("default"), `priority` (0; smaller runs first), `retry` (`Retry()`).
         - `timeout` (none): how long one attempt may take.
+        - `expires` (never): a job that has not been started this long after its enqueue is cancelled.
+        - `dedup` (none): makes a deduplication key of a call's arguments, or None for a call without one.
         """
         if without_parentheses is not None:
             raise InvalidJobType("write @app.job() with parentheses")
 
         def register(fn: Callable[..., Any]) -> JobHandle[Any, Any]:
-            job_type = self._job_type(fn, name, queue, priority, retry or Retry(), timeout)
+            job_type = self._job_type(fn, name, queue, priority, retry or Retry(), timeout, expires, dedup)
             handler = Handler(job_type, fn)
             self._refuse_conflict(handler)
             self._handlers[job_type.name] = handler
             handle: JobHandle[Any, Any] = JobHandle(self, job_type, fn)
             self._handles[job_type.name] = handle
+            self._job_types[job_type.name] = job_type
             return handle
 
         return register
@@ -166,6 +175,8 @@ class App:
         priority: int,
         retry: Retry,
         timeout: Duration | None,
+        expires: Duration | None,
+        dedup: Callable[..., Dedup | str | None] | None,
     ) -> JobType:
         if not inspect.isroutine(fn):
             raise InvalidJobType(f"{fn!r} is not a function")
@@ -178,6 +189,10 @@ class App:
             )
         if timeout is not None and not checked_duration("timeout", timeout):
             raise InvalidOption("timeout", timeout, "must be longer than nothing; leave it out for none")
+        if expires is not None and not checked_duration("expires", expires):
+            raise InvalidOption("expires", expires, "must be longer than nothing; leave it out for never")
+        if dedup is not None and not callable(dedup):
+            raise InvalidOption("dedup", dedup, "must be a function of the job's arguments that returns a key or None")
         if not isinstance(retry, Retry):
             raise InvalidOption("retry", retry, "must be a Retry(…)")
         signature = CallSignature(type_name, fn, _CONTEXTS, self._payload_limit)
@@ -191,6 +206,8 @@ class App:
             timeout=None if timeout is None else checked_duration("timeout", timeout),
             signature=signature,
             output=PayloadCodec(type_name, signature.output_hint, self._payload_limit),
+            expires=None if expires is None else checked_duration("expires", expires),
+            dedup=dedup,
         )
 
     def _refuse_conflict(self, handler: Handler) -> None:
@@ -202,18 +219,25 @@ class App:
 
     def client(self) -> Client:
         """A client for threads; close it, or use it as a context manager."""
-        return Client(self.store.sync(), self._get_hinter(), self._inner_channel, self._ids)
+        return self._make_client(self._get_hinter())
 
     def async_client(self) -> AsyncClient:
         """A client for one event loop; close it, or use it as an async context manager."""
-        return AsyncClient(self.store.asynchronous(), self._get_hinter(), self._inner_channel, self._ids)
+        return AsyncClient(
+            self.store.asynchronous(),
+            self._get_hinter(),
+            self._inner_channel,
+            self._ids,
+            self._job_types,
+            self._attendance,
+        )
 
     @property
     def shared_client(self) -> Client:
         """The client behind `job.enqueue(…)`: opened on first use, closed with the process."""
         with self._lock:
             if self._shared_client is None:
-                self._shared_client = self._client_unlocked()
+                self._shared_client = self._make_client(self._hinter_unlocked())
                 atexit.register(self.close)
             return self._shared_client
 
@@ -242,8 +266,8 @@ class App:
             await client.close()
         self.close()
 
-    def _client_unlocked(self) -> Client:
-        return Client(self.store.sync(), self._hinter_unlocked(), self._inner_channel, self._ids)
+    def _make_client(self, hinter: Hinter) -> Client:
+        return Client(self.store.sync(), hinter, self._inner_channel, self._ids, self._job_types, self._attendance)
 
     def _get_hinter(self) -> Hinter:
         with self._lock:
@@ -260,6 +284,20 @@ class App:
         from holdfast.notify.open import work_channel
 
         return work_channel(self._config.channel) if self._notify and self.store.dialect == "postgres" else None
+
+    def _surroundings(self) -> Surroundings:
+        """Of those who wait for chains."""
+        channel = chain_channel(self._config.channel)
+        return Surroundings(
+            self.store.asynchronous,
+            lambda: open_chain_listener(self.store.dialect, self._where, channel, is_enabled=self._notify),
+            channel if self._notify and self.store.dialect == "postgres" else None,
+        )
+
+    @property
+    def _where(self) -> str:
+        """A URL, or the path of the SQLite file."""
+        return self._url if self.store.dialect == "postgres" else self.store.url.removeprefix("sqlite:///")
 
     # --- workers ------------------------------------------------------------------------------------------------------
 
@@ -308,9 +346,12 @@ class App:
         run_until_signalled(lambda: self.make_worker(config or WorkerConfig()))
 
     def _waker(self, config: WorkerConfig, queues: Sequence[str]) -> Waker:
-        where = self._url if self.store.dialect == "postgres" else self.store.url.removeprefix("sqlite:///")
         return open_waker(
-            self.store.dialect, where, self._config.channel, queues, is_enabled=self._notify and config.is_notified
+            self.store.dialect,
+            self._where,
+            self._config.channel,
+            queues,
+            is_enabled=self._notify and config.is_notified,
         )
 
 

@@ -40,7 +40,10 @@ class JobHandle(Generic[P, R_co]):
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
         """The arguments, checked and encoded, to be enqueued by a client."""
-        return Call(self.job_type, self.job_type.signature.encode(args, kwargs))
+        payload = self.job_type.signature.encode(args, kwargs)
+        if self.job_type.dedup is None:
+            return Call(self.job_type, payload)
+        return Call(self.job_type, payload, key=self.job_type.dedup(*args, **kwargs))
 
     def using(self, **options: Unpack[UsingOptions]) -> BoundJob[P, R_co]:
         """The same job type with enqueue options: `send.using(tx=session, delay=60).enqueue(order_id=1)`."""

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack, overload
 
+from holdfast.client.attendance import Attendance, aresult_of
 from holdfast.client.batch import Batch
+from holdfast.client.waiting import Wait
 from holdfast.errors import DatabaseBusy, DatabaseUnavailable, SerializationConflict
 from holdfast.model.call import Call, EnqueueOptions
+from holdfast.model.clock import Duration
 from holdfast.model.ids import Ids
 from holdfast.model.job import AttemptRecord, Chain, Job, Page
 from holdfast.model.job_filter import JobFilter
+from holdfast.model.job_type import JobType
 from holdfast.notify import Hinter
 from holdfast.operations.drive import adrive
-from holdfast.operations.enqueue_jobs import enqueue_jobs
 from holdfast.operations.get_job import find_job, get_job, list_attempts
 from holdfast.operations.list_jobs import list_jobs
+from holdfast.operations.look_at_chains import look_at_chain
 from holdfast.operations.migrate import Migration
 from holdfast.operations.statement import Verb
 from holdfast.stores import AsyncStore
@@ -32,16 +36,28 @@ T = TypeVar("T")
 _TRIES = 4
 _FIRST_PAUSE = 0.05
 _PATIENCE_SECONDS = 5.0
+#: how long a wait that is over waits for its listener to close
+_LEAVING_SECONDS = 2.0
 
 
 class AsyncClient:
     """Enqueues and reads jobs; made by `app.async_client()`, safe to share between tasks of one event loop."""
 
-    def __init__(self, store: AsyncStore, hinter: Hinter, channel: str | None, ids: Ids) -> None:
+    def __init__(  # noqa: PLR0917 - made by the app only
+        self,
+        store: AsyncStore,
+        hinter: Hinter,
+        channel: str | None,
+        ids: Ids,
+        job_types: Mapping[str, JobType],
+        attendance: Attendance,
+    ) -> None:
         self._store = store
         self._hinter = hinter
         self._channel = channel
         self._ids = ids
+        self._job_types = job_types
+        self._attendance = attendance
 
     async def __aenter__(self) -> Self:
         # Now rather than inside the caller's first transaction, which may hold the lock that a migration needs.
@@ -75,15 +91,44 @@ class AsyncClient:
         if tx is None:
             await self._store.ensure_ready()
             channel = self._channel if self._hinter.may_ride_along() else None
-            existing = await self._run_again(lambda: enqueue_jobs(batch.documents, channel, batch.given_ids))
+            chains = await self._run_again(lambda: batch.write(channel))
             if channel is None:
                 self._hinter.hint(batch.queues)
         else:
             borrowed = await self._store.borrow(tx)
             is_hooked = borrowed.on_commit(partial(self._hinter.hint, batch.queues))
             channel = None if is_hooked else self._channel
-            existing = await adrive(enqueue_jobs(batch.documents, channel, batch.given_ids), borrowed.execute)
-        return batch.chains(existing)
+            chains = await adrive(batch.write(channel), borrowed.execute)
+            for chain in chains:
+                chain.is_tentative = True
+        return chains
+
+    @overload
+    async def wait(self, chain: Chain[R], timeout: Duration | None = None) -> R: ...
+    @overload
+    async def wait(self, chain: str, timeout: Duration | None = None) -> Any: ...
+    async def wait(self, chain: Chain[Any] | str, timeout: Duration | None = None) -> Any:
+        """The output of a chain, as soon as there is one.
+
+        - `timeout` (none): seconds or timedelta; after it WaitTimeout is raised, and the chain goes on.
+
+        Raises ChainFailed for a dead letter, ChainCancelled, ChainDeleted, ChainNotFound, and ChainNotCommitted inside
+        the transaction that enqueues; WaitRefused in a handler, whose slot the chain may need.
+        """
+        wait = Wait(chain, timeout, self._ids)
+        with self._attendance.present():
+            wait.see(await self._read(lambda: look_at_chain(wait.chain_id)))
+            while (pause := wait.pause_alone(self._attendance.crowd)) is not None:
+                await asyncio.sleep(pause)
+                wait.see(await self._read(lambda: look_at_chain(wait.chain_id)))
+            if wait.goes_on:
+                ticket = self._attendance.join(wait.chain_id)
+                try:
+                    sight = await aresult_of(ticket.sight, wait.seconds_left)
+                    wait.see(sight or ticket.last)
+                finally:
+                    await aresult_of(self._attendance.leave(ticket), _LEAVING_SECONDS)
+        return wait.result(self._job_types)
 
     async def get_job(self, job_id: str) -> Job:
         """The job, or JobNotFound."""

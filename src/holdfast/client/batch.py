@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from holdfast.errors import InvalidOption
 from holdfast.model.call import Call, EnqueueOptions, JobDocument, check_options
 from holdfast.model.ids import Ids
 from holdfast.model.job import Chain, Outcome
-from holdfast.model.status import Status
+from holdfast.operations.enqueue_guarded import Enqueued, enqueue_guarded
+from holdfast.operations.enqueue_jobs import enqueue_jobs
+from holdfast.operations.statement import Operation
 
 R = TypeVar("R")
 
@@ -48,14 +50,20 @@ class Batch:
     def queues(self) -> set[str]:
         return {document.queue for document in self.documents}
 
-    def chains(self, existing: Mapping[str, Status]) -> list[Chain[Any]]:
-        """In the order of the calls. An id made here that existed was sent by a try whose answer was lost: created."""
+    def write(self, channel: str | None) -> Operation[list[Chain[Any]]]:
+        """The verb; its chains are in the order of the calls."""
+        if any(document.is_guarded for document in self.documents):
+            results = yield from enqueue_guarded(self.documents, channel, self.given_ids)
+        else:
+            existing = yield from enqueue_jobs(self.documents, channel, self.given_ids)
+            # An id made here that existed was sent by a try whose answer was lost: created.
+            results = [
+                Enqueued(document.id, existing[document.id], Outcome.KEPT)
+                if document.id in existing
+                else Enqueued(document.id)
+                for document in self.documents
+            ]
         return [
-            Chain(
-                document.id,
-                document.type_name,
-                existing.get(document.id, Status.PENDING),
-                Outcome.KEPT if document.id in existing else Outcome.CREATED,
-            )
-            for document in self.documents
+            Chain(result.id, document.type_name, result.status, result.outcome, result.superseded)
+            for result, document in zip(results, self.documents, strict=True)
         ]

@@ -6,23 +6,27 @@ Generated from `async_client.py` by `python3 dev.py generate`; edit that file in
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack, overload
 
+from holdfast.client.attendance import Attendance, result_of
 from holdfast.client.batch import Batch
+from holdfast.client.waiting import Wait
 from holdfast.errors import DatabaseBusy, DatabaseUnavailable, SerializationConflict
 from holdfast.model.call import Call, EnqueueOptions
+from holdfast.model.clock import Duration
 from holdfast.model.ids import Ids
 from holdfast.model.job import AttemptRecord, Chain, Job, Page
 from holdfast.model.job_filter import JobFilter
+from holdfast.model.job_type import JobType
 from holdfast.notify import Hinter
 from holdfast.operations.drive import drive
-from holdfast.operations.enqueue_jobs import enqueue_jobs
 from holdfast.operations.get_job import find_job, get_job, list_attempts
 from holdfast.operations.list_jobs import list_jobs
+from holdfast.operations.look_at_chains import look_at_chain
 from holdfast.operations.migrate import Migration
 from holdfast.operations.statement import Verb
 from holdfast.stores import SyncStore
@@ -34,16 +38,28 @@ T = TypeVar("T")
 _TRIES = 4
 _FIRST_PAUSE = 0.05
 _PATIENCE_SECONDS = 5.0
+#: how long a wait that is over waits for its listener to close
+_LEAVING_SECONDS = 2.0
 
 
 class Client:
     """Enqueues and reads jobs; made by `app.client()`, safe to share between threads."""
 
-    def __init__(self, store: SyncStore, hinter: Hinter, channel: str | None, ids: Ids) -> None:
+    def __init__(  # noqa: PLR0917 - made by the app only
+        self,
+        store: SyncStore,
+        hinter: Hinter,
+        channel: str | None,
+        ids: Ids,
+        job_types: Mapping[str, JobType],
+        attendance: Attendance,
+    ) -> None:
         self._store = store
         self._hinter = hinter
         self._channel = channel
         self._ids = ids
+        self._job_types = job_types
+        self._attendance = attendance
 
     def __enter__(self) -> Self:
         # Now rather than inside the caller's first transaction, which may hold the lock that a migration needs.
@@ -77,15 +93,44 @@ class Client:
         if tx is None:
             self._store.ensure_ready()
             channel = self._channel if self._hinter.may_ride_along() else None
-            existing = self._run_again(lambda: enqueue_jobs(batch.documents, channel, batch.given_ids))
+            chains = self._run_again(lambda: batch.write(channel))
             if channel is None:
                 self._hinter.hint(batch.queues)
         else:
             borrowed = self._store.borrow(tx)
             is_hooked = borrowed.on_commit(partial(self._hinter.hint, batch.queues))
             channel = None if is_hooked else self._channel
-            existing = drive(enqueue_jobs(batch.documents, channel, batch.given_ids), borrowed.execute)
-        return batch.chains(existing)
+            chains = drive(batch.write(channel), borrowed.execute)
+            for chain in chains:
+                chain.is_tentative = True
+        return chains
+
+    @overload
+    def wait(self, chain: Chain[R], timeout: Duration | None = None) -> R: ...
+    @overload
+    def wait(self, chain: str, timeout: Duration | None = None) -> Any: ...
+    def wait(self, chain: Chain[Any] | str, timeout: Duration | None = None) -> Any:
+        """The output of a chain, as soon as there is one.
+
+        - `timeout` (none): seconds or timedelta; after it WaitTimeout is raised, and the chain goes on.
+
+        Raises ChainFailed for a dead letter, ChainCancelled, ChainDeleted, ChainNotFound, and ChainNotCommitted inside
+        the transaction that enqueues; WaitRefused in a handler, whose slot the chain may need.
+        """
+        wait = Wait(chain, timeout, self._ids)
+        with self._attendance.present():
+            wait.see(self._read(lambda: look_at_chain(wait.chain_id)))
+            while (pause := wait.pause_alone(self._attendance.crowd)) is not None:
+                time.sleep(pause)
+                wait.see(self._read(lambda: look_at_chain(wait.chain_id)))
+            if wait.goes_on:
+                ticket = self._attendance.join(wait.chain_id)
+                try:
+                    sight = result_of(ticket.sight, wait.seconds_left)
+                    wait.see(sight or ticket.last)
+                finally:
+                    result_of(self._attendance.leave(ticket), _LEAVING_SECONDS)
+        return wait.result(self._job_types)
 
     def get_job(self, job_id: str) -> Job:
         """The job, or JobNotFound."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, get_args
 
 import msgspec
 
 from holdfast.errors import InvalidOption
 from holdfast.model.clock import Duration, checked_duration, checked_instant, iso, milliseconds
+from holdfast.model.dedup import Dedup, checked_dedup
 from holdfast.model.identifiers import checked_name
 from holdfast.model.ids import checked_id
+from holdfast.model.job import Chain
 from holdfast.model.job_type import JobType
 from holdfast.model.payload import to_json
 from holdfast.model.retry import checked_max_attempts
@@ -20,6 +22,9 @@ R_co = TypeVar("R_co", covariant=True)
 
 _PRIORITY_RANGE = range(-32_768, 32_768)
 _HEADERS_LIMIT = 16 * 1024
+_MOST_BLOCKERS = 10_000
+
+OnBlockerFailure = Literal["wait", "cancel", "run"]
 
 
 class EnqueueOptions(TypedDict, total=False):
@@ -28,6 +33,10 @@ class EnqueueOptions(TypedDict, total=False):
     - `id`: a UUID chosen by the caller; enqueueing it again changes nothing and returns `outcome="kept"`.
     - `queue`, `priority` (smaller runs first), `max_attempts`: instead of the job type's.
     - `at` (aware datetime) or `delay` (seconds or timedelta): when the job may run; the past means now.
+    - `expires` (aware datetime, or seconds or timedelta from now): not started by then, the job is cancelled.
+    - `dedup` (a string or `Dedup`): at most one chain of the type holds the key.
+    - `blockers` (chains or their ids): the job waits until they have completed; `on_blocker_failure` says what one that
+      ends otherwise means: "wait" (the default: until it is retried and completes), "cancel" or "run".
     - `tenant`, `headers`: kept with the job for the handler and for filters.
     """
 
@@ -37,8 +46,27 @@ class EnqueueOptions(TypedDict, total=False):
     at: datetime | None
     delay: Duration | None
     max_attempts: int | None
+    expires: datetime | Duration | None
+    dedup: Dedup | str | None
+    blockers: Iterable[Chain[Any] | str] | None
+    on_blocker_failure: OnBlockerFailure | None
     tenant: str | None
     headers: Mapping[str, str] | None
+
+
+class Extras(msgspec.Struct, omit_defaults=True):
+    """What few jobs have; a plain job does not pay for it."""
+
+    expires_at: str | None = None
+    expires_ms: int | None = None
+    deduplication_key: str | None = None
+    deduplication_scope: str | None = None
+    window_ms: int | None = None
+    on_conflict: str = "keep"
+    blockers: list[str] | None = None
+    on_blocker_failure: str | None = None
+    #: blockers that were not resolved when the job was written; not 0, which is the same as absent
+    waiting_for: int | None = None
 
 
 class JobDocument(msgspec.Struct, omit_defaults=True):
@@ -55,22 +83,43 @@ class JobDocument(msgspec.Struct, omit_defaults=True):
     timeout_ms: int | None = None
     tenant: str | None = None
     headers: msgspec.Raw | None = None
+    more: Extras | None = None
+
+    @property
+    def extras(self) -> Extras:
+        """To be written to; a document without any stays small."""
+        if self.more is None:
+            self.more = Extras()
+        return self.more
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether other chains have a say in it: who holds its key, and what it waits for."""
+        return self.more is not None and bool(self.more.deduplication_key or self.more.blockers)
 
 
 class Call(Generic[R_co]):
     """What `job_type.call(…)` returns; `R_co` is the output that its chain will have."""
 
-    __slots__ = ("job_type", "options_given", "payload")
+    __slots__ = ("job_type", "key", "options_given", "payload")
 
-    def __init__(self, job_type: JobType, payload: bytes, options_given: EnqueueOptions | None = None) -> None:
+    def __init__(
+        self,
+        job_type: JobType,
+        payload: bytes,
+        options_given: EnqueueOptions | None = None,
+        key: Dedup | str | None = None,
+    ) -> None:
         self.job_type = job_type
         self.payload = payload
         self.options_given: EnqueueOptions = options_given or {}
+        #: what the job type's own dedup= made of the arguments; any other dedup= wins
+        self.key = key
 
     def options(self, **options: Unpack[EnqueueOptions]) -> Self:
         """The same call with options of its own; they win over those of the enqueue."""
         check_options(options)
-        return type(self)(self.job_type, self.payload, self.options_given | options)
+        return type(self)(self.job_type, self.payload, self.options_given | options, self.key)
 
     def __repr__(self) -> str:
         return f"<Call {self.job_type.name} {self.payload[:80].decode(errors='replace')}>"
@@ -82,8 +131,10 @@ class Call(Generic[R_co]):
         document = JobDocument(
             job_id, job_type.name, msgspec.Raw(self.payload), job_type.queue, job_type.priority, timeout_ms=timeout_ms
         )
-        if shared or self.options_given:
-            _apply(document, shared | self.options_given)
+        if job_type.expires is not None:
+            document.extras.expires_ms = milliseconds(job_type.expires)
+        if shared or self.options_given or self.key is not None:
+            _apply(document, {"dedup": self.key} | shared | self.options_given)
         return document
 
 
@@ -145,6 +196,39 @@ def _set_max_attempts(document: JobDocument, value: object) -> None:
     document.max_attempts = checked_max_attempts(value)
 
 
+def _set_expires(document: JobDocument, value: object) -> None:
+    if isinstance(value, datetime):
+        document.extras.expires_at = iso(checked_instant("expires", value))
+        document.extras.expires_ms = None
+    else:
+        document.extras.expires_ms = milliseconds(checked_duration("expires", value))
+
+
+def _set_dedup(document: JobDocument, value: object) -> None:
+    dedup = checked_dedup(value)
+    extras = document.extras
+    extras.deduplication_key, extras.deduplication_scope = dedup.key, dedup.scope
+    extras.on_conflict = dedup.on_conflict
+    extras.window_ms = None if dedup.window is None else milliseconds(checked_duration("window", dedup.window))
+
+
+def _set_blockers(document: JobDocument, value: object) -> None:
+    if isinstance(value, (str, Chain)) or not isinstance(value, Iterable):
+        raise InvalidOption("blockers", value, "must be a list of chains or their ids")
+    blockers = [checked_id(each.id if isinstance(each, Chain) else each) for each in value]
+    if len(set(blockers)) < len(blockers):
+        raise InvalidOption("blockers", value, "names a chain twice")
+    if len(blockers) > _MOST_BLOCKERS:
+        raise InvalidOption("blockers", f"{len(blockers):,} chains", f"must not be more than {_MOST_BLOCKERS:,}")
+    document.extras.blockers = blockers or None
+
+
+def _set_on_blocker_failure(document: JobDocument, value: object) -> None:
+    if value not in get_args(OnBlockerFailure):
+        raise InvalidOption("on_blocker_failure", value, f"must be one of {', '.join(get_args(OnBlockerFailure))}")
+    document.extras.on_blocker_failure = str(value)
+
+
 def _set_tenant(document: JobDocument, value: object) -> None:
     document.tenant = checked_name("tenant", value)
 
@@ -156,6 +240,10 @@ _SETTERS = {
     "at": _set_at,
     "delay": _set_delay,
     "max_attempts": _set_max_attempts,
+    "expires": _set_expires,
+    "dedup": _set_dedup,
+    "blockers": _set_blockers,
+    "on_blocker_failure": _set_on_blocker_failure,
     "tenant": _set_tenant,
     "headers": _set_headers,
 }

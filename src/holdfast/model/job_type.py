@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import InvalidJobType, InvalidPayload
+from holdfast.model.dedup import Dedup
 from holdfast.model.payload import PayloadCodec
 from holdfast.model.retry import Retry
 
@@ -27,6 +28,9 @@ class JobType:
     timeout: timedelta | None
     signature: CallSignature
     output: PayloadCodec[Any]
+    expires: timedelta | None = None
+    #: makes a key of a call's arguments
+    dedup: Callable[..., Dedup | str | None] | None = None
 
 
 class CallSignature:

@@ -23,8 +23,8 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
 class Settlement:
     """What became of a batch of writes by holders: all went through but these.
 
-    `woken` are queues that got work because somebody waited for what ended; `unsettled` are chains whose dependants have
-    not all been told, because somebody has one of them locked.
+    `woken` are queues that got work because somebody waited for what ended; `unsettled` are chains whose dependants
+    have not all been told, because somebody has one of them locked.
     """
 
     lost: set[str] = field(default_factory=set)

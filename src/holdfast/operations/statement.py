@@ -24,6 +24,6 @@ class Statement:
     slots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-#: yielded first by a verb of several statements: they happen together or not at all.  A borrowed transaction and SQLite's
-#: writer see to that anyway; on PostgreSQL a verb of one statement needs no more than that statement.
+#: yielded first by a verb of several statements: they happen together or not at all.  A borrowed transaction and
+#: SQLite's writer see to that anyway; on PostgreSQL a verb of one statement needs no more than that statement.
 ATOMICALLY = Statement("atomically")

@@ -8,13 +8,19 @@
 WITH created AS (
     INSERT INTO /*schema.*/job (
         id, chain_id, type_name, chain_type_name, queue, priority, input, created_at, scheduled_at, ready_at,
-        max_attempts, timeout_ms, tenant, headers
+        max_attempts, timeout_ms, tenant, headers, status, waiting_for, on_blocker_failure, expires_at,
+        deduplication_key, deduplication_scope
     )
     SELECT id, id, type_name, type_name, queue, coalesce(priority, 0), input, moment, due, due,
-           max_attempts, timeout_ms, tenant, headers
+           max_attempts, timeout_ms, tenant, headers,
+           CASE WHEN more ->> 'waiting_for' IS NULL THEN 'pending' ELSE 'blocked' END,
+           coalesce(CAST(more ->> 'waiting_for' AS smallint), 0), more ->> 'on_blocker_failure',
+           coalesce(CAST(more ->> 'expires_at' AS timestamptz),
+                    moment + CAST(more ->> 'expires_ms' AS bigint) * interval '1 millisecond'),
+           more ->> 'deduplication_key', more ->> 'deduplication_scope'
     FROM json_to_recordset(CAST(CAST(:jobs AS text) AS json)) AS sent (
         id /*id*/uuid, type_name text, queue text, priority smallint, input json, scheduled_at timestamptz,
-        delay_ms bigint, max_attempts smallint, timeout_ms bigint, tenant text, headers json
+        delay_ms bigint, max_attempts smallint, timeout_ms bigint, tenant text, headers json, more json
     ),
     LATERAL (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock,
     LATERAL (

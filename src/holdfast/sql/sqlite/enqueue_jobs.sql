@@ -12,10 +12,16 @@ SELECT CASE WHEN :has_given_ids THEN (
 -- part: created
 INSERT INTO /*schema.*/job (
     id, chain_id, type_name, chain_type_name, queue, priority, input, created_at, scheduled_at, ready_at,
-    max_attempts, timeout_ms, tenant, headers
+    max_attempts, timeout_ms, tenant, headers, status, waiting_for, on_blocker_failure, expires_at,
+    deduplication_key, deduplication_scope
 )
 SELECT id, id, type_name, type_name, queue, priority, input, :now, max(:now, due), max(:now, due),
-       max_attempts, timeout_ms, tenant, headers
+       max_attempts, timeout_ms, tenant, headers,
+       iif(json_extract(more, '$.waiting_for') IS NULL, 'pending', 'blocked'),
+       ifnull(json_extract(more, '$.waiting_for'), 0), json_extract(more, '$.on_blocker_failure'),
+       ifnull(json_extract(more, '$.expires_at'), strftime('%Y-%m-%dT%H:%M:%f', :now,
+              printf('+%.3f seconds', json_extract(more, '$.expires_ms') / 1000.0)) || '000Z'),
+       json_extract(more, '$.deduplication_key'), json_extract(more, '$.deduplication_scope')
 FROM (
     SELECT json_extract(value, '$.id') AS id, json_extract(value, '$.type_name') AS type_name,
            json_extract(value, '$.queue') AS queue, ifnull(json_extract(value, '$.priority'), 0) AS priority,
@@ -25,7 +31,8 @@ FROM (
                               json_extract(value, '$.delay_ms') / 1000.0)) || '000Z'
                 ELSE ifnull(json_extract(value, '$.scheduled_at'), :now) END AS due,
            json_extract(value, '$.max_attempts') AS max_attempts, json_extract(value, '$.timeout_ms') AS timeout_ms,
-           json_extract(value, '$.tenant') AS tenant, json_extract(value, '$.headers') AS headers
+           json_extract(value, '$.tenant') AS tenant, json_extract(value, '$.headers') AS headers,
+           json_extract(value, '$.more') AS more
     FROM json_each(:jobs)
 )
 WHERE true

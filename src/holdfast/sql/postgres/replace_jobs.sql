@@ -1,0 +1,53 @@
+-- replace_jobs: give waiting first jobs of chains a new content, as if they had been enqueued only now.
+-- params: now timestamptz, jobs json
+-- returns: id text, status text
+-- concurrency: the rows are locked by judge_keys, which found them pending or blocked. The place in the order of enqueue
+--   stays; revision grows.
+-- locks: none that the transaction does not have; steps and blockers of the jobs.
+WITH sent AS MATERIALIZED (
+    SELECT id, type_name, queue, priority, input, scheduled_at, delay_ms, max_attempts, timeout_ms, tenant, headers, more
+    FROM json_to_recordset(CAST(CAST(:jobs AS text) AS json)) AS sent (
+        id /*id*/uuid, type_name text, queue text, priority smallint, input json, scheduled_at timestamptz,
+        delay_ms bigint, max_attempts smallint, timeout_ms bigint, tenant text, headers json, more json
+    )
+),
+without_steps AS (DELETE FROM /*schema.*/job_step WHERE job_id IN (SELECT id FROM sent)),
+without_blockers AS (DELETE FROM /*schema.*/job_blocker WHERE job_id IN (SELECT id FROM sent)),
+replaced AS (
+    UPDATE /*schema.*/job AS job
+    SET queue = sent.queue,
+        priority = coalesce(sent.priority, 0),
+        input = sent.input,
+        scheduled_at = CASE WHEN keeps_schedule AND attempt = 0 THEN job.scheduled_at ELSE due END,
+        ready_at = CASE WHEN NOT (keeps_schedule AND attempt = 0) THEN due
+                        WHEN status = 'blocked' THEN greatest(job.scheduled_at, moment)
+                        ELSE job.ready_at END,
+        max_attempts = sent.max_attempts,
+        timeout_ms = sent.timeout_ms,
+        tenant = sent.tenant,
+        headers = sent.headers,
+        status = CASE WHEN more ->> 'waiting_for' IS NULL THEN 'pending' ELSE 'blocked' END,
+        waiting_for = coalesce(CAST(more ->> 'waiting_for' AS smallint), 0),
+        on_blocker_failure = more ->> 'on_blocker_failure',
+        expires_at = coalesce(CAST(more ->> 'expires_at' AS timestamptz),
+                              moment + CAST(more ->> 'expires_ms' AS bigint) * interval '1 millisecond'),
+        deduplication_key = more ->> 'deduplication_key',
+        deduplication_scope = more ->> 'deduplication_scope',
+        revision = revision + 1,
+        attempt = 0,
+        crash_count = 0,
+        step = NULL,
+        progress = NULL,
+        last_attempt_error = NULL,
+        last_attempt_at = NULL,
+        duration_ms = NULL
+    FROM sent,
+         LATERAL (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock,
+         LATERAL (
+             SELECT greatest(moment, coalesce(sent.scheduled_at, moment + delay_ms * interval '1 millisecond')) AS due
+         ) AS schedule,
+         LATERAL (SELECT coalesce(more ->> 'on_conflict', '') = 'replace_keep_schedule' AS keeps_schedule) AS asked
+    WHERE job.id = sent.id
+    RETURNING job.id, job.status
+)
+SELECT id::text, status FROM replaced;

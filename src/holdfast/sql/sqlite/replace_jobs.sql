@@ -1,0 +1,44 @@
+-- replace_jobs: give waiting first jobs of chains a new content, as if they had been enqueued only now.
+-- params: now timestamptz, jobs json
+-- returns: id text, status text
+-- concurrency: inside the write transaction of judge_keys, which found them pending or blocked. The place in the order of
+--   enqueue stays; revision grows.
+-- locks: the database's write lock.
+-- part: without_steps
+DELETE FROM /*schema.*/job_step WHERE job_id IN (SELECT json_extract(value, '$.id') FROM json_each(:jobs));
+-- part: without_blockers
+DELETE FROM /*schema.*/job_blocker WHERE job_id IN (SELECT json_extract(value, '$.id') FROM json_each(:jobs));
+-- part: replaced
+UPDATE /*schema.*/job AS job
+SET queue = sent.queue, priority = sent.priority, input = sent.input,
+    scheduled_at = iif(keeps_schedule AND attempt = 0, scheduled_at, due),
+    ready_at = CASE WHEN NOT (keeps_schedule AND attempt = 0) THEN due
+                    WHEN status = 'blocked' THEN max(scheduled_at, :now)
+                    ELSE ready_at END,
+    max_attempts = sent.max_attempts, timeout_ms = sent.timeout_ms, tenant = sent.tenant, headers = sent.headers,
+    status = iif(sent.waiting_for > 0, 'blocked', 'pending'), waiting_for = sent.waiting_for,
+    on_blocker_failure = sent.on_blocker_failure, expires_at = sent.expires_at,
+    deduplication_key = sent.deduplication_key, deduplication_scope = sent.deduplication_scope,
+    revision = revision + 1, attempt = 0, crash_count = 0, step = NULL, progress = NULL,
+    last_attempt_error = NULL, last_attempt_at = NULL, duration_ms = NULL
+FROM (
+    SELECT json_extract(value, '$.id') AS id, json_extract(value, '$.queue') AS queue,
+           ifnull(json_extract(value, '$.priority'), 0) AS priority, json_extract(value, '$.input') AS input,
+           max(:now, CASE WHEN json_extract(value, '$.delay_ms') IS NOT NULL
+                          THEN strftime('%Y-%m-%dT%H:%M:%f', :now, printf('+%.3f seconds',
+                                        json_extract(value, '$.delay_ms') / 1000.0)) || '000Z'
+                          ELSE ifnull(json_extract(value, '$.scheduled_at'), :now) END) AS due,
+           json_extract(value, '$.max_attempts') AS max_attempts, json_extract(value, '$.timeout_ms') AS timeout_ms,
+           json_extract(value, '$.tenant') AS tenant, json_extract(value, '$.headers') AS headers,
+           ifnull(json_extract(value, '$.more.waiting_for'), 0) AS waiting_for,
+           json_extract(value, '$.more.on_blocker_failure') AS on_blocker_failure,
+           ifnull(json_extract(value, '$.more.expires_at'), strftime('%Y-%m-%dT%H:%M:%f', :now,
+                  printf('+%.3f seconds', json_extract(value, '$.more.expires_ms') / 1000.0)) || '000Z') AS expires_at,
+           json_extract(value, '$.more.deduplication_key') AS deduplication_key,
+           json_extract(value, '$.more.deduplication_scope') AS deduplication_scope,
+           ifnull(json_extract(value, '$.more.on_conflict'), '') = 'replace_keep_schedule' AS keeps_schedule
+    FROM json_each(:jobs)
+) AS sent
+WHERE job.id = sent.id;
+-- part: outcomes
+SELECT job.id, job.status FROM json_each(:jobs) CROSS JOIN /*schema.*/job AS job ON job.id = json_extract(value, '$.id');
