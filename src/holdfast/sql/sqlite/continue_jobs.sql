@@ -34,8 +34,10 @@ SELECT json_extract(next, '$.id'), chain_id, chain_type_name, chain_index + 1, j
        ifnull(json_extract(next, '$.tenant'), tenant), ifnull(json_extract(next, '$.headers'), headers),
        iif(json_extract(next, '$.more.waiting_for') IS NULL, 'pending', 'blocked'),
        ifnull(json_extract(next, '$.more.waiting_for'), 0), json_extract(next, '$.more.on_blocker_failure'),
-       ifnull(json_extract(next, '$.more.expires_at'), strftime('%Y-%m-%dT%H:%M:%f', :now,
-              printf('+%.3f seconds', json_extract(next, '$.more.expires_ms') / 1000.0)) || '000Z'),
+       CASE WHEN json_extract(next, '$.more.expires_ms') IS NOT NULL
+            THEN strftime('%Y-%m-%dT%H:%M:%f', :now, printf('+%.3f seconds',
+                          json_extract(next, '$.more.expires_ms') / 1000.0)) || '000Z'
+            ELSE json_extract(next, '$.more.expires_at') END,
        chain_trace_context, partition_key, partition_bucket, partition_seq, ordering
 FROM (
     SELECT job.*, json_extract(held.value, '$.next') AS next,
@@ -50,7 +52,8 @@ SELECT json_extract(value, '$.id') AS id, 'lost' AS outcome
 FROM json_each(:jobs)
 WHERE NOT EXISTS (
     SELECT 1 FROM /*schema.*/job AS job
-    WHERE job.id = json_extract(value, '$.id') AND job.status = 'completed'
+    WHERE job.id = json_extract(value, '$.id') AND job.status = 'completed' AND NOT job.is_tail
+      AND job.completed_by IS :worker
       AND job.lease_generation = json_extract(value, '$.lease_generation')
 )
 UNION ALL

@@ -19,8 +19,10 @@ SELECT id, id, type_name, type_name, queue, priority, input, :now, max(:now, due
        max_attempts, timeout_ms, tenant, headers,
        iif(json_extract(more, '$.waiting_for') IS NULL, 'pending', 'blocked'),
        ifnull(json_extract(more, '$.waiting_for'), 0), json_extract(more, '$.on_blocker_failure'),
-       ifnull(json_extract(more, '$.expires_at'), strftime('%Y-%m-%dT%H:%M:%f', :now,
-              printf('+%.3f seconds', json_extract(more, '$.expires_ms') / 1000.0)) || '000Z'),
+       CASE WHEN json_extract(more, '$.expires_ms') IS NOT NULL
+            THEN strftime('%Y-%m-%dT%H:%M:%f', :now, printf('+%.3f seconds',
+                          json_extract(more, '$.expires_ms') / 1000.0)) || '000Z'
+            ELSE json_extract(more, '$.expires_at') END,
        json_extract(more, '$.deduplication_key'), json_extract(more, '$.deduplication_scope')
 FROM (
     SELECT json_extract(value, '$.id') AS id, json_extract(value, '$.type_name') AS type_name,

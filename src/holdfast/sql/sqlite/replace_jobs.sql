@@ -32,8 +32,10 @@ FROM (
            json_extract(value, '$.tenant') AS tenant, json_extract(value, '$.headers') AS headers,
            ifnull(json_extract(value, '$.more.waiting_for'), 0) AS waiting_for,
            json_extract(value, '$.more.on_blocker_failure') AS on_blocker_failure,
-           ifnull(json_extract(value, '$.more.expires_at'), strftime('%Y-%m-%dT%H:%M:%f', :now,
-                  printf('+%.3f seconds', json_extract(value, '$.more.expires_ms') / 1000.0)) || '000Z') AS expires_at,
+           CASE WHEN json_extract(value, '$.more.expires_ms') IS NOT NULL
+                THEN strftime('%Y-%m-%dT%H:%M:%f', :now, printf('+%.3f seconds',
+                              json_extract(value, '$.more.expires_ms') / 1000.0)) || '000Z'
+                ELSE json_extract(value, '$.more.expires_at') END AS expires_at,
            json_extract(value, '$.more.deduplication_key') AS deduplication_key,
            json_extract(value, '$.more.deduplication_scope') AS deduplication_scope,
            ifnull(json_extract(value, '$.more.on_conflict'), '') = 'replace_keep_schedule' AS keeps_schedule
