@@ -21,6 +21,7 @@ from holdfast.operations.complete_jobs import Completion, complete_jobs
 from holdfast.operations.enqueue_jobs import enqueue_jobs
 from holdfast.operations.fail_jobs import Failure, fail_jobs
 from holdfast.operations.get_job import get_job, list_attempts
+from holdfast.operations.identify_database import identify_database
 from holdfast.operations.lease import Lease
 from holdfast.operations.list_jobs import list_jobs
 from holdfast.operations.migrate import Migration, migrate
@@ -30,6 +31,7 @@ from holdfast.operations.register_types import register_types
 from holdfast.operations.release_jobs import release_jobs, release_orphans
 from holdfast.operations.renew_leases import renew_leases
 from holdfast.operations.statement import Operation, Rows, Statement
+from holdfast.operations.take_write_lock import take_write_lock
 from holdfast.operations.worker_life import (
     WorkerIdentity,
     forget_workers,
@@ -146,6 +148,7 @@ _BY_VERB: Mapping[str, Callable[[str, int], list[Statement]]] = {
     "forget_workers": lambda _, size: _sent(forget_workers(timedelta(seconds=20))),
     "get_job": lambda _, size: _sent(get_job(job_id(1))),
     "heartbeat": lambda _, size: _sent(heartbeat(_IDENTITY, is_draining=False)),
+    "identify_database": lambda _, size: _sent(identify_database()),
     "list_attempts": lambda _, size: _sent(list_attempts(job_id(1))),
     "list_jobs": lambda _, size: _list(),
     "lock_migrations": lambda _, size: _migrate(),
@@ -159,6 +162,7 @@ _BY_VERB: Mapping[str, Callable[[str, int], list[Statement]]] = {
     "release_orphans": lambda _, size: _orphans(size),
     "renew_leases": lambda _, size: _sent(renew_leases(_leases(_held(size)), _LEASE)),
     "retire_worker": lambda _, size: _sent(retire_worker(_WORKER)),
+    "take_write_lock": lambda _, size: _sent(take_write_lock()),
 }
 
 _AGAIN: Mapping[str, Callable[[int], Statement]] = {

@@ -28,10 +28,11 @@ from holdfast.errors import (
 from holdfast.model.clock import iso
 from holdfast.model.fork import forget_after_fork
 from holdfast.operations.drive import adrive, drive
+from holdfast.operations.identify_database import DatabaseIdentity, identify_database
 from holdfast.operations.migrate import Migration, check_schema, migrate
 from holdfast.operations.statement import Rows, Statement, Verb
 from holdfast.sql import Script, SqlLibrary, Style
-from holdfast.stores.borrowed import AsyncBorrowed, Borrowed, recognise, recognise_async
+from holdfast.stores.borrowed import AsyncBorrowed, Borrowed, OtherDatabase, recognise, recognise_async
 from holdfast.stores.known import CODE_VERSION, known_migrations, migration_sql
 from holdfast.stores.open import StoreConfig
 
@@ -68,7 +69,10 @@ class PostgresStore:
         self._conninfo = re.sub(r"^postgres:", "postgresql:", url)
         self.config = config
         self.library = SqlLibrary("postgres", config.schema, config.prefix or "", Style.PYFORMAT, config.id_type)
+        self.pyformat = self.library
         self.numbered = SqlLibrary("postgres", config.schema, config.prefix or "", Style.NUMBERED, config.id_type)
+        #: what identify_database said on a connection of our own; asked for the first borrowed one
+        self.identity: str | None = None
 
     @property
     def url(self) -> str:
@@ -114,6 +118,13 @@ class PostgresStore:
 
     def script(self, statement: Statement) -> Script:
         return self.library.script(statement.name, statement.literals, statement.slots)
+
+    def is_another(self, found: DatabaseIdentity) -> bool:
+        """Remember what was found behind a connection of our own; whether it is not what was there before."""
+        if found.identity is None:
+            raise NotMigrated(0, 1)
+        before, self.identity = self.identity, found.identity
+        return before != found.identity
 
 
 def _adapt(connection: psycopg.Connection[Any]) -> None:
@@ -185,8 +196,20 @@ class PostgresSyncStore:
     def borrow(self, tx: object) -> Borrowed:
         borrowed = recognise(tx, self._store)
         self.ensure_ready()
-        borrowed.begin()
+        if self._store.identity is None:
+            self._identify()
+        try:
+            borrowed.begin()
+        except OtherDatabase:
+            # Our tables may have been dropped and made anew since we looked.
+            if not self._identify():
+                raise
+            borrowed.begin()
         return borrowed
+
+    def _identify(self) -> bool:
+        """Whether our own database is another than it was."""
+        return self._store.is_another(self.run(identify_database, read_only=True))
 
     def ensure_ready(self) -> None:
         if not self._is_ready:
@@ -297,8 +320,19 @@ class PostgresAsyncStore:
     async def borrow(self, tx: object) -> AsyncBorrowed:
         borrowed = recognise_async(tx, self._store)
         await self.ensure_ready()
-        await borrowed.begin()
+        if self._store.identity is None:
+            await self._identify()
+        try:
+            await borrowed.begin()
+        except OtherDatabase:
+            if not await self._identify():
+                raise
+            await borrowed.begin()
         return borrowed
+
+    async def _identify(self) -> bool:
+        """As in the sync store."""
+        return self._store.is_another(await self.run(identify_database, read_only=True))
 
     async def ensure_ready(self) -> None:
         if not self._is_ready:

@@ -33,6 +33,7 @@ class SqliteStore:
 
     dialect = "sqlite"
     driver = sqlite3.__name__
+    identity: str | None = None  # a file is told from another by its path
 
     def __init__(self, url: str, config: StoreConfig) -> None:
         self.path = _path(url)
@@ -40,6 +41,7 @@ class SqliteStore:
         prefix = "holdfast_" if config.prefix is None else config.prefix
         self.library = SqlLibrary("sqlite", "main", prefix, Style.NAMED, "text")
         self.numbered = self.library
+        self.pyformat = SqlLibrary("sqlite", "main", prefix, Style.PYFORMAT, "text")
 
     @property
     def url(self) -> str:

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import aiosqlite
 import asyncpg  # type: ignore[import-untyped]  # it ships no types
 import psycopg
 import psycopg_pool
 import sqlalchemy
+from django.db import connection as django_connection
 from sqlalchemy import orm
 from sqlalchemy.ext import asyncio as sqlalchemy_asyncio
 
+from holdfast.operations.statement import Verb
+from tests.conformance.borrowed.django_site import AtomicBlocks, django_database
 from tests.conformance.borrowed.shop import Shop
+
+T = TypeVar("T")
+
+
+async def here(function: Callable[..., Any], *args: Any) -> Any:
+    return function(*args)
 
 
 @dataclass
 class Opened:
-    """A connection or session of the application, in its library's default mode."""
+    """A connection or session of the application, in its library's default mode; `call` runs what is not awaited."""
 
     shop: Shop
     tx: Any
@@ -30,9 +41,20 @@ class Opened:
     sql: Callable[[str], Awaitable[Any]]
     commit: Callable[[], Awaitable[Any]]
     rollback: Callable[[], Awaitable[Any]]
+    call: Callable[..., Awaitable[Any]] = here
 
     async def enqueue(self, job_id: str | None = None) -> str:
-        return await self.shop.aenqueue(self.tx, job_id) if self.is_async else self.shop.enqueue(self.tx, job_id)
+        if self.is_async:
+            return await self.shop.aenqueue(self.tx, job_id)
+        job: str = await self.call(self.shop.enqueue, self.tx, job_id)
+        return job
+
+    async def run(self, verb: Verb[T]) -> T:
+        """A verb on the application's connection."""
+        if self.is_async:
+            return await self.shop.arun(self.tx, verb)
+        result: T = await self.call(self.shop.run, self.tx, verb)
+        return result
 
     async def write(self, body: str) -> None:
         await self.sql(f"INSERT INTO note (body) VALUES ('{body}')")
@@ -196,6 +218,49 @@ def _sqlalchemy_async(driver: str, make: str) -> Opener:
     return opened
 
 
+def _django(make: str) -> Opener:
+    """Everything in a thread of its own: Django refuses to work in one that has an event loop."""
+
+    @contextlib.asynccontextmanager
+    async def opened(shop: Shop, isolation: str | None) -> AsyncIterator[Opened]:
+        options = {"isolation_level": psycopg.IsolationLevel[isolation.replace(" ", "_")]} if isolation else {}
+        with ThreadPoolExecutor(1) as thread, contextlib.ExitStack() as stack:
+
+            def call(function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
+                return asyncio.get_running_loop().run_in_executor(thread, function, *args)
+
+            alias = "other" if make == "alias" else "default"
+            blocks = AtomicBlocks(alias)
+            wrapper = await call(stack.enter_context, django_database(shop.url, alias, OPTIONS=options))
+
+            def execute(text: str) -> None:
+                with wrapper.cursor() as cursor:
+                    cursor.execute(text)
+
+            await call(blocks.begin)
+            tx: Any = {
+                "connection": django_connection,
+                "connections[…]": wrapper,
+                "cursor": await call(wrapper.cursor),
+                "alias": alias,
+            }[make]
+            try:
+                yield Opened(
+                    shop,
+                    tx,
+                    False,
+                    lambda text: call(execute, text),
+                    lambda: call(blocks.commit),
+                    lambda: call(blocks.rollback),
+                    call,
+                )
+            finally:
+                await call(blocks.end)
+                await call(stack.close)
+
+    return opened
+
+
 KINDS = [
     Kind("psycopg Connection", "postgres", _psycopg),
     Kind("psycopg Cursor", "postgres", lambda shop, level: _psycopg(shop, level, cursor=True)),
@@ -216,5 +281,10 @@ KINDS = [
         Kind(f"sqlalchemy {make} on {driver}", dialect, _sqlalchemy_async(driver, make))
         for dialect, driver in (("postgres", "psycopg"), ("postgres", "asyncpg"), ("sqlite", "aiosqlite"))
         for make in ("AsyncConnection", "AsyncSession", "async_scoped_session")
+    ),
+    *(
+        Kind(f"django {make} on {dialect}", dialect, _django(make))
+        for dialect in ("postgres", "sqlite")
+        for make in ("connection", "connections[…]", "cursor", "alias")
     ),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import psycopg
@@ -16,7 +16,10 @@ from holdfast.model.ids import new_id
 from holdfast.operations.drive import adrive, drive
 from holdfast.operations.enqueue_jobs import enqueue_jobs
 from holdfast.operations.get_job import find_job
+from holdfast.operations.statement import Verb
 from holdfast.stores import StoreConfig, open_store
+
+T = TypeVar("T")
 
 
 class Shop:
@@ -52,12 +55,13 @@ class Shop:
         self.existing = await adrive(enqueue_jobs([job], "holdfast", _given(job_id)), borrowed.execute)
         return job.id
 
-    async def borrow(self, tx: object, *, is_async: bool) -> None:
-        """Only make sure that there is a transaction."""
-        if is_async:
-            await self._async_face.borrow(tx)
-        else:
-            self.face.borrow(tx)
+    def run(self, tx: object, verb: Verb[T]) -> T:
+        """Any verb, in the caller's transaction."""
+        return drive(verb(), self.face.borrow(tx).execute)
+
+    async def arun(self, tx: object, verb: Verb[T]) -> T:
+        """The same, awaited."""
+        return await adrive(verb(), (await self._async_face.borrow(tx)).execute)
 
     def has(self, job_id: str) -> bool:
         """Whether others see the job."""

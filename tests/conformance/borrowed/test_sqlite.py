@@ -208,10 +208,10 @@ async def test_aiosqlite_not_open_or_closed_is_refused(sqlite_shop: Shop) -> Non
         await sqlite_shop.aenqueue(connection)
 
 
-async def test_another_thread_is_sqlite3s_error(sqlite_shop: Shop) -> None:
-    """sqlite3 notices by itself, unless the user allowed it."""
+async def test_another_thread_is_refused(sqlite_shop: Shop) -> None:
+    """Unless the user allowed it; the connection is left as it was, and works where it belongs."""
     with contextlib.closing(sqlite3.connect(sqlite_shop.path)) as connection:
-        with pytest.raises(sqlite3.ProgrammingError, match="thread"):
+        with pytest.raises(WrongConnection, match="belongs to another thread"):
             await asyncio.to_thread(sqlite_shop.enqueue, connection)
         assert not connection.in_transaction
     with contextlib.closing(sqlite3.connect(sqlite_shop.path, check_same_thread=False)) as connection:

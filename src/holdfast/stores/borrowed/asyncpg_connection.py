@@ -12,6 +12,7 @@ from typing import Any
 from holdfast.errors import AbortedTransaction, NoTransaction, WrongConnection
 from holdfast.operations.statement import Rows, Statement
 from holdfast.stores.borrowed.base import BorrowingStore
+from holdfast.stores.borrowed.same_database import refuse_other_database_async
 from holdfast.stores.borrowed.script_run import Values, run_script_async
 
 _NUMBERED = re.compile(r"\$\d+")
@@ -27,13 +28,12 @@ class AsyncpgConnection:
         self._store = store
 
     async def begin(self) -> None:
-        # asyncpg does not look: seen were "attached to a different loop", waiting for ever, and a crash of the process.
-        if getattr(self._connection, "_loop", None) not in (None, asyncio.get_running_loop()):
-            raise WrongConnection(
-                self._connection, "it belongs to another event loop; enqueue on the one that opened it"
-            )
+        refuse_other_loop(self._connection, self._connection)
         if not self._connection.is_in_transaction():
             raise NoTransaction("asyncpg connection", "enqueue inside `async with connection.transaction():`")
+        # A pool's proxy is another object each time.
+        driver = getattr(self._connection, "_con", self._connection)
+        await refuse_other_database_async(self._connection, driver, self._store, self.execute)
 
     async def execute(self, statement: Statement) -> Rows:
         script = self._store.numbered.script(statement.name, statement.literals, statement.slots)
@@ -71,6 +71,12 @@ def text_values(values: Values) -> tuple[str | None, ...]:
 def is_failed_transaction(error: Exception) -> bool:
     """An earlier statement failed, and the server takes no more of them until the rollback."""
     return getattr(error, "sqlstate", None) == _IN_FAILED_TRANSACTION
+
+
+def refuse_other_loop(tx: object, connection: Any) -> None:
+    # asyncpg does not look: seen were "attached to a different loop", waiting for ever, and a crash of the process.
+    if getattr(connection, "_loop", None) not in (None, asyncio.get_running_loop()):
+        raise WrongConnection(tx, "it belongs to another event loop; enqueue on the one that opened it")
 
 
 def _refuse_closed(connection: Any) -> None:

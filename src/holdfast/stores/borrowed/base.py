@@ -12,15 +12,23 @@ from holdfast.sql import Script, SqlLibrary
 class BorrowingStore(Protocol):
     """What an adapter needs to know of the store it works for.
 
-    `library` has the scripts in the style of the store's own driver, `numbered` with numbered parameters, for asyncpg.
+    `library` has the scripts in the style of the store's own driver, `numbered` with numbered parameters, for asyncpg,
+    `pyformat` with those of psycopg, which Django wants for SQLite too.  `identity` is what identify_database says on
+    the store's own connections, None where nobody asks.
     """
 
+    @property
+    def url(self) -> str: ...
     @property
     def dialect(self) -> str: ...
     @property
     def library(self) -> SqlLibrary: ...
     @property
     def numbered(self) -> SqlLibrary: ...
+    @property
+    def pyformat(self) -> SqlLibrary: ...
+    @property
+    def identity(self) -> str | None: ...
     def parameters(self, statement: Statement) -> Mapping[str, object]: ...
     def script(self, statement: Statement) -> Script: ...
 
@@ -40,13 +48,14 @@ class SqliteFile(BorrowingStore, Protocol):
 class Borrowed(Protocol):
     """A caller's connection or session, for as long as one verb runs on it.
 
-    - `begin` makes sure that there is a transaction the caller will end.  It raises NoTransaction, AbortedTransaction,
-      or WrongConnection for what only the open connection can tell.
+    - `begin` makes sure that there is a transaction the caller will end, in the store's own database.  It raises
+      NoTransaction, AbortedTransaction, or WrongConnection for what only the open connection can tell; then the
+      connection is as it was.
     - `execute` runs on the caller's connection, leaving its row factory, isolation level and cursors alone.  What the
       driver raises goes through unchanged, except that a transaction found aborted is AbortedTransaction.
     - `on_commit` calls back once after the caller's commit, not after a rollback, nor for a savepoint; False if the
-      library has no hook for that.  The callback runs where the commit runs, so it must not wait, nor use the session;
-      what it raises is logged.
+      library has no hook for that, True without a call where NOTIFY is forbidden too.  The callback runs where the
+      commit runs, so it must not wait, nor use the session; what it raises is logged.
     """
 
     def begin(self) -> None: ...

@@ -10,6 +10,11 @@ from typing import Any
 from holdfast.errors import AbortedTransaction, NoTransaction, WrongConnection
 from holdfast.operations.statement import Rows, Statement
 from holdfast.stores.borrowed.base import BorrowingStore
+from holdfast.stores.borrowed.same_database import (
+    OtherDatabase,
+    refuse_other_database,
+    refuse_other_database_async,
+)
 from holdfast.stores.borrowed.script_run import Values, run_script, run_script_async
 
 # libpq's numbers; psycopg's enumerations compare equal to them
@@ -23,8 +28,9 @@ _AUTOCOMMIT = "psycopg connection in autocommit mode"
 class PsycopgConnection:
     """For threads."""
 
-    def __init__(self, connection: Any, store: BorrowingStore) -> None:
-        refuse_closed(connection)
+    def __init__(self, connection: Any, store: BorrowingStore, tx: object = None) -> None:
+        self._tx = connection if tx is None else tx
+        refuse_closed(self._tx, connection)
         self._connection = connection
         self._store = store
 
@@ -33,18 +39,26 @@ class PsycopgConnection:
             pass
         if not is_in_transaction(self._connection):
             raise NoTransaction(_AUTOCOMMIT, "enqueue inside `with connection.transaction():`")
+        was_idle = is_idle(self._connection)
+        try:
+            refuse_other_database(self._tx, self._connection, self._store, self.execute)
+        except OtherDatabase:
+            if was_idle:
+                self._connection.rollback()
+            raise
 
     def execute(self, statement: Statement) -> Rows:
         return run_script(self._store.script(statement), self._store.parameters(statement), self._fetch)
 
     def on_commit(self, callback: Callable[[], None]) -> bool:  # noqa: ARG002 - psycopg has no such hook
-        return False
+        return is_two_phase(self._connection)
 
     def _fetch(self, text: str, values: Values) -> Rows | None:
         # Neither connection.cursor() nor connection.execute(): the user's cursor_factory may bind in another style
         # (RawCursor), and the row_factory makes anything of a row.
         psycopg = sys.modules["psycopg"]
         with psycopg.Cursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
+            load_plainly(cursor)
             with answered(self._connection):
                 cursor.execute(text, values, prepare=False)
             return None if cursor.description is None else cursor.fetchall()
@@ -53,8 +67,9 @@ class PsycopgConnection:
 class PsycopgAsyncConnection:
     """For an event loop."""
 
-    def __init__(self, connection: Any, store: BorrowingStore) -> None:
-        refuse_closed(connection)
+    def __init__(self, connection: Any, store: BorrowingStore, tx: object = None) -> None:
+        self._tx = connection if tx is None else tx
+        refuse_closed(self._tx, connection)
         self._connection = connection
         self._store = store
 
@@ -63,16 +78,24 @@ class PsycopgAsyncConnection:
             pass
         if not is_in_transaction(self._connection):
             raise NoTransaction(_AUTOCOMMIT, "enqueue inside `async with connection.transaction():`")
+        was_idle = is_idle(self._connection)
+        try:
+            await refuse_other_database_async(self._tx, self._connection, self._store, self.execute)
+        except OtherDatabase:
+            if was_idle:
+                await self._connection.rollback()
+            raise
 
     async def execute(self, statement: Statement) -> Rows:
         return await run_script_async(self._store.script(statement), self._store.parameters(statement), self._fetch)
 
     def on_commit(self, callback: Callable[[], None]) -> bool:  # noqa: ARG002 - as in the sync class
-        return False
+        return is_two_phase(self._connection)
 
     async def _fetch(self, text: str, values: Values) -> Rows | None:
         psycopg = sys.modules["psycopg"]
         async with psycopg.AsyncCursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
+            load_plainly(cursor)
             async with answered(self._connection):
                 await cursor.execute(text, values, prepare=False)
             return None if cursor.description is None else await cursor.fetchall()
@@ -86,14 +109,42 @@ def answered(connection: Any) -> Any:
     return contextlib.nullcontext() if connection.info.pipeline_status == _PIPELINE_OFF else connection.pipeline()
 
 
-def refuse_closed(connection: Any) -> None:
+def load_plainly(cursor: Any) -> None:
+    """Text, whole numbers and truth values as psycopg loads them by itself, whatever the user registered for them.
+
+    Verbs that run on a borrowed connection return nothing else.
+    """
+    types = sys.modules["psycopg.types"]
+    for name, loader in (
+        ("text", types.string.TextLoader),
+        ("int2", types.numeric.IntLoader),
+        ("int4", types.numeric.IntLoader),
+        ("int8", types.numeric.IntLoader),
+        ("bool", types.bool.BoolLoader),
+    ):
+        cursor.adapters.register_loader(name, loader)
+
+
+def refuse_closed(tx: object, connection: Any) -> None:
     if connection.closed:
-        raise WrongConnection(connection, "the connection is closed; open a new one")
+        raise WrongConnection(tx, "the connection is closed; open a new one")
 
 
 def is_in_transaction(connection: Any) -> bool:
     """Or will be: without autocommit the first statement begins a transaction, so an idle connection will do."""
-    status = connection.info.transaction_status
-    if status == _IN_ERROR:
+    if connection.info.transaction_status == _IN_ERROR:
         raise AbortedTransaction
-    return status != _IDLE or not connection.autocommit
+    return not is_idle(connection) or not connection.autocommit
+
+
+def is_idle(connection: Any) -> bool:
+    status: int = connection.info.transaction_status
+    return status == _IDLE
+
+
+def is_two_phase(connection: Any) -> bool:
+    """Begun by tpc_begin(): PostgreSQL does not prepare a transaction that has notified, so workers find it by polling.
+
+    psycopg keeps this to itself.
+    """
+    return connection._tpc is not None  # noqa: SLF001 - see above

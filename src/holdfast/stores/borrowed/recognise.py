@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from holdfast.errors import WrongConnection
-from holdfast.stores.borrowed import sqlalchemy_connection, sqlalchemy_session
+from holdfast.stores.borrowed import django_connection, sqlalchemy_connection, sqlalchemy_session
 from holdfast.stores.borrowed.aiosqlite_connection import AiosqliteConnection
 from holdfast.stores.borrowed.asyncpg_connection import AsyncpgConnection
 from holdfast.stores.borrowed.base import AsyncBorrowed, Borrowed, BorrowingStore
+from holdfast.stores.borrowed.django_connection import DjangoConnection
 from holdfast.stores.borrowed.psycopg_connection import PsycopgAsyncConnection, PsycopgConnection
 from holdfast.stores.borrowed.sqlalchemy_connection import SqlalchemyConnection
 from holdfast.stores.borrowed.sqlalchemy_session import SqlalchemySession
@@ -25,7 +26,7 @@ _BOTH = ("postgres", "sqlite")
 
 @dataclass(frozen=True, slots=True)
 class _Kind(Generic[B]):
-    """What an adapter is for; SQLAlchemy's look at the engine for the database."""
+    """What an adapter is for; SQLAlchemy's and Django's look for the database themselves."""
 
     dialects: tuple[str, ...]
     adapt: Callable[[Any, BorrowingStore], B]
@@ -41,6 +42,9 @@ _SYNC: dict[tuple[str, str], _Kind[Borrowed]] = {
     ("sqlalchemy", "Connection"): _Kind(_BOTH, SqlalchemyConnection),
     ("sqlalchemy", "Session"): _Kind(_BOTH, SqlalchemySession),
     ("sqlalchemy", "scoped_session"): _Kind(_BOTH, sqlalchemy_session.scoped_session),
+    ("django", "ConnectionProxy"): _Kind(_BOTH, django_connection.proxy),
+    ("django", "BaseDatabaseWrapper"): _Kind(_BOTH, DjangoConnection),
+    ("django", "CursorWrapper"): _Kind(_BOTH, django_connection.cursor),
 }
 
 _ASYNC: dict[tuple[str, str], _Kind[AsyncBorrowed]] = {
@@ -59,6 +63,11 @@ _ASYNC: dict[tuple[str, str], _Kind[AsyncBorrowed]] = {
 _POOL = "a pool is not a connection; take one from it and pass that"
 _TRANSACTION = "pass the connection or session itself, not its transaction"
 
+_DJANGO_IS_SYNC = (
+    "Django has no asynchronous transactions; put atomic() and app.client()'s enqueue into one function and "
+    "`await sync_to_async(function)()`"
+)
+
 #: what people pass by mistake
 _MISTAKES = {
     ("builtins", "str"): "a URL or a name is not a connection; open it and pass what you got",
@@ -76,6 +85,8 @@ _MISTAKES = {
     ("sqlalchemy", "AsyncTransaction"): _TRANSACTION,
     ("psycopg", "BaseTransaction"): _TRANSACTION,
     ("asyncpg", "Transaction"): _TRANSACTION,
+    ("django", "Atomic"): "pass django.db.connection or its alias, not the atomic block",
+    ("django", "BaseConnectionHandler"): "pass one of its connections, such as connections['default']",
     ("psycopg_pool", "BasePool"): _POOL,
     ("asyncpg", "Pool"): _POOL,
     ("asyncpg", "PoolAcquireContext"): "use `async with pool.acquire() as connection:` and pass the connection",
@@ -87,6 +98,8 @@ _MISTAKES = {
 
 def recognise(tx: object, store: BorrowingStore) -> Borrowed:
     """The adapter for a sync client, or WrongConnection before anything is sent."""
+    if isinstance(tx, str) and "://" not in tx and django_connection.aliases():
+        return django_connection.alias(tx, store)
     names = _names(tx)
     for name in names:
         if kind := _SYNC.get(name):
@@ -104,6 +117,8 @@ def recognise_async(tx: object, store: BorrowingStore) -> AsyncBorrowed:
         if kind := _ASYNC.get(name):
             _refuse_dialect(tx, kind, store)
             return kind.adapt(tx, store)
+    if any(name[0] == "django" and name in _SYNC for name in names) or _is_alias(tx):
+        raise WrongConnection(tx, _DJANGO_IS_SYNC)
     if any(name in _SYNC for name in names):
         raise WrongConnection(tx, "it is synchronous; use app.client() and call enqueue there")
     raise WrongConnection(tx, f"{_mistake(names)}an async client takes {_listing(_ASYNC, store)}")
@@ -112,6 +127,10 @@ def recognise_async(tx: object, store: BorrowingStore) -> AsyncBorrowed:
 def _names(tx: object) -> list[tuple[str, str]]:
     """(library, class) of the object's class and of everything it derives from."""
     return [(kind.__module__.partition(".")[0], kind.__name__) for kind in type(tx).__mro__]
+
+
+def _is_alias(tx: object) -> bool:
+    return isinstance(tx, str) and tx in django_connection.aliases()
 
 
 def _refuse_dialect(tx: object, kind: _Kind[Any], store: BorrowingStore) -> None:
@@ -128,6 +147,8 @@ def _listing(kinds: dict[tuple[str, str], _Kind[Any]], store: BorrowingStore) ->
     """What the client takes for its database, a library's classes together."""
     classes: dict[str, list[str]] = {}
     for (library, name), kind in kinds.items():
-        if store.dialect in kind.dialects and library != "pysqlite3":
+        if store.dialect in kind.dialects and library not in ("pysqlite3", "django"):
             classes.setdefault(library, []).append(name)
+    if any(library == "django" for library, _ in kinds):
+        classes["django"] = ["connection", "cursor or alias"]
     return "; ".join(f"{library} {', '.join(names)}" for library, names in classes.items())

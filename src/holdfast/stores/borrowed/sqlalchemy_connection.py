@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, cast
 
 from holdfast.errors import AbortedTransaction, NoTransaction, TransactionError, WrongConnection
+from holdfast.operations.drive import drive
 from holdfast.operations.statement import Rows, Statement
+from holdfast.operations.take_write_lock import take_write_lock
 from holdfast.stores.borrowed import psycopg_connection, sqlite_connection
-from holdfast.stores.borrowed.asyncpg_connection import as_text, is_failed_transaction, text_values
+from holdfast.stores.borrowed.asyncpg_connection import (
+    as_text,
+    is_failed_transaction,
+    refuse_other_loop,
+    text_values,
+)
 from holdfast.stores.borrowed.base import Borrowed, BorrowingStore, SqliteFile
+from holdfast.stores.borrowed.same_database import refuse_other_database
 from holdfast.stores.borrowed.script_run import Values, run_script
 
 _DRIVERS = {"postgresql": ("psycopg", "asyncpg"), "sqlite": ("pysqlite", "aiosqlite")}
@@ -41,6 +50,9 @@ class SqlalchemyConnection:
         try:
             if not self._is_in_transaction(connection.connection):
                 raise NoTransaction("SQLAlchemy connection in AUTOCOMMIT mode", _FIX)
+            if self._store.dialect == "postgres":
+                driver = connection.connection.driver_connection
+                refuse_other_database(self._tx, driver, self._store, self.execute)
         except TransactionError:
             if begun is not None:
                 begun.rollback()
@@ -57,7 +69,7 @@ class SqlalchemyConnection:
             raise
 
     def on_commit(self, callback: Callable[[], None]) -> bool:  # noqa: ARG002 - its commit event comes before the commit
-        return False
+        return isinstance(self._connection.get_transaction(), sys.modules["sqlalchemy"].TwoPhaseTransaction)
 
     def _is_in_transaction(self, pooled: Any) -> bool:
         """What the driver says, or will say after the first statement; `pooled` is SQLAlchemy's proxy for it."""
@@ -65,6 +77,7 @@ class SqlalchemyConnection:
         if self._store.dialect == "sqlite":
             return self._is_in_sqlite_transaction(driver)
         if self._is_asyncpg:
+            refuse_other_loop(self._tx, driver)
             return not pooled.dbapi_connection.autocommit or bool(driver.is_in_transaction())
         return psycopg_connection.is_in_transaction(driver)
 
@@ -80,6 +93,8 @@ class SqlalchemyConnection:
             if sqlite_connection.autocommit_setting(inner):
                 return False
             self._connection.exec_driver_sql("BEGIN IMMEDIATE")
+        else:
+            drive(take_write_lock(), self.execute)
         return True
 
     def _fetch(self, text: str, values: Values) -> Rows | None:

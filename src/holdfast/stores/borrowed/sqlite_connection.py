@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from holdfast.errors import NoTransaction, WrongConnection
+from holdfast.operations.drive import drive
 from holdfast.operations.statement import Rows, Statement
+from holdfast.operations.take_write_lock import take_write_lock
 from holdfast.stores.borrowed.base import BorrowingStore, SqliteFile
 from holdfast.stores.borrowed.script_run import Values, run_script
 
@@ -50,12 +52,24 @@ def refuse_unusable(tx: object, connection: Any, store: SqliteFile) -> None:
         raise WrongConnection(tx, "the connection is closed; open a new one") from None
 
 
+def refuse_other_thread(tx: object, connection: Any) -> None:
+    """Unless its user allowed others."""
+    try:
+        _cursor(connection).close()
+    except connection.ProgrammingError as error:
+        raise WrongConnection(
+            tx,
+            "it belongs to another thread; enqueue in the one that opened it, or connect with check_same_thread=False",
+        ) from error
+
+
 def begin(tx: object, connection: Any, store: SqliteFile) -> None:
-    """Check the file, and begin if sqlite3 would leave that to the first INSERT, UPDATE or DELETE.
+    """Check the file, take the write lock, and begin if sqlite3 would leave that to the first INSERT, UPDATE or DELETE.
 
     By itself it opens no transaction before SELECT or WITH … INSERT, which would then survive the user's rollback.
     """
-    with _plain_text(connection):
+    refuse_other_thread(tx, connection)
+    with plain_text(connection):
         refuse_other_file(tx, _cursor(connection).execute("PRAGMA database_list").fetchall(), store)
     if not connection.in_transaction:
         if setting := autocommit_setting(connection):
@@ -64,6 +78,8 @@ def begin(tx: object, connection: Any, store: SqliteFile) -> None:
                 'execute "BEGIN IMMEDIATE" before and "COMMIT" after it, or connect without that setting',
             )
         _cursor(connection).execute("BEGIN IMMEDIATE")
+    else:
+        drive(take_write_lock(), lambda statement: execute(connection, store, statement))
 
 
 def autocommit_setting(connection: Any) -> str | None:
@@ -92,7 +108,7 @@ def execute(connection: Any, store: SqliteFile, statement: Statement) -> Rows:
         cursor = _cursor(connection).execute(text, values)
         return None if cursor.description is None else cursor.fetchall()
 
-    with _plain_text(connection):
+    with plain_text(connection):
         return run_script(store.script(statement), store.parameters(statement), fetch)
 
 
@@ -108,7 +124,7 @@ def _cursor(connection: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _plain_text(connection: Any) -> Iterator[None]:
+def plain_text(connection: Any) -> Iterator[None]:
     """The text factory belongs to the connection, not to the cursor: lay the user's aside and put it back."""
     theirs = connection.text_factory
     connection.text_factory = str

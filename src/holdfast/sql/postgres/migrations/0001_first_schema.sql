@@ -314,3 +314,11 @@ END
 $body$;
 -- part: settle_dependants_rights
 REVOKE ALL ON FUNCTION /*schema.*/settle_dependants(/*id*/uuid[], timestamptz, boolean) FROM PUBLIC;
+-- part: mark
+-- Tells this database from its likes on other servers, where names and oids may be the same. A comment, because every
+-- role may read it: whoever lends us a connection need not be allowed to read more than an enqueue does.
+DO $body$
+BEGIN
+    EXECUTE format('COMMENT ON TABLE /*schema.*/job IS %L', 'Holdfast ' || gen_random_uuid());
+END
+$body$;
