@@ -15,7 +15,10 @@ from tools.postgres_server import PostgresAddress
 
 pytest.register_assert_rewrite("holdfast.testing.conformance")
 
-_TABLES = ("job", "job_type", "job_attempt", "worker", "prefetch", "setting")
+_TABLES = (
+    *("job", "job_type", "job_attempt", "job_blocker", "job_step", "job_log", "worker", "prefetch"),
+    *("deduplication", "processed", "audit", "setting"),
+)
 _numbers = itertools.count(1)
 
 

@@ -15,6 +15,8 @@ from holdfast.testing.conformance import (
     claim_jobs,
     claim_suspect,
     complete_jobs,
+    continue_jobs,
+    deduplication,
     enqueue_jobs,
     fail_jobs,
     find_lanes,
@@ -26,6 +28,7 @@ from holdfast.testing.conformance import (
     release_jobs,
     release_orphans,
     renew_leases,
+    settle_chains,
     worker_life,
 )
 from holdfast.testing.conformance.case import Case
@@ -40,6 +43,9 @@ CASES: list[Case] = [
         find_lanes,
         renew_leases,
         complete_jobs,
+        continue_jobs,
+        settle_chains,
+        deduplication,
         fail_jobs,
         release_jobs,
         release_orphans,

@@ -48,7 +48,22 @@ LEASE: Final = timedelta(seconds=60)
 DEAD_AFTER: Final = timedelta(seconds=20)
 ERROR: Final = JobError("ValueError", "no such order", "Traceback …")
 
-_TABLES = ("job", "job_type", "job_attempt", "worker", "prefetch", "setting", "migration", "job_status")
+_TABLES = (
+    "job",
+    "job_type",
+    "job_attempt",
+    "worker",
+    "prefetch",
+    "setting",
+    "migration",
+    "job_status",
+    "job_blocker",
+    "job_step",
+    "job_log",
+    "deduplication",
+    "processed",
+    "audit",
+)
 _THREADS = 24
 
 
