@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from holdfast.model.call import JobDocument
+from holdfast.model.call import Extras, JobDocument
 from holdfast.model.job import JobError
 from holdfast.model.job_filter import JobFilter
 from holdfast.model.job_type import CallSignature, JobType
@@ -18,6 +18,8 @@ from holdfast.model.retry import Retry
 from holdfast.model.scan_position import Lane
 from holdfast.operations.claim_jobs import claim_jobs, claim_suspect, find_lanes
 from holdfast.operations.complete_jobs import Completion, complete_jobs
+from holdfast.operations.continue_jobs import Continuation, continue_jobs
+from holdfast.operations.enqueue_guarded import enqueue_guarded
 from holdfast.operations.enqueue_jobs import enqueue_jobs
 from holdfast.operations.fail_jobs import Failure, fail_jobs
 from holdfast.operations.get_job import get_job, list_attempts
@@ -30,6 +32,7 @@ from holdfast.operations.reap_jobs import Reapable, reap_jobs
 from holdfast.operations.register_types import register_types
 from holdfast.operations.release_jobs import release_jobs, release_orphans
 from holdfast.operations.renew_leases import renew_leases
+from holdfast.operations.settle_chains import settle_chains
 from holdfast.operations.statement import Operation, Rows, Statement
 from holdfast.operations.take_write_lock import take_write_lock
 from holdfast.operations.worker_life import (
@@ -123,6 +126,67 @@ def _migrate() -> list[Statement]:
     return fresh + _sent(migrate([]), [], [[True]])
 
 
+def _guarded(ids: list[str]) -> list[JobDocument]:
+    """Jobs with keys that wait for chains which have not ended."""
+    return [
+        JobDocument(
+            id_,
+            "report",
+            Raw(b'{"order_id":1}'),
+            "default",
+            more=Extras(
+                deduplication_key=id_,
+                deduplication_scope="unfinished",
+                on_conflict="replace",
+                blockers=[job_id(1)],
+                waiting_for=1,
+            ),
+        )
+        for id_ in ids
+    ]
+
+
+def _new(size: int) -> list[str]:
+    return [job_id(UNUSED + n) for n in range(size)]
+
+
+def _enqueue_guarded(size: int, *, is_taken: bool = False) -> list[Statement]:
+    """Every statement that it may send: with keys that are free, or that others hold and that are to be replaced."""
+    jobs = _guarded(_new(size))
+    holders = _finished(size)
+    keys = [[place, holders[place] if is_taken else jobs[place].id, "judge" if is_taken else "taken"]
+            for place in range(size)]  # fmt: skip
+    held = [[[job_id(1), "running"]], keys]
+    if not is_taken:
+        return _sent(enqueue_guarded(jobs, None), [], *held, [["[]", 0]])[1:]
+    judged = [[place, holders[place], True, True, "pending"] for place in range(size)]
+    return _sent(enqueue_guarded(jobs, None), [], *held, judged, *([[]] * size), [], [])[1:]
+
+
+def _reject(size: int) -> list[Statement]:
+    """Some keys are free, and the last one is not."""
+    jobs = _guarded(_new(size + 1))
+    for job in jobs:
+        job.extras.on_conflict = "reject"
+    keys = [[place, jobs[place].id, "taken"] for place in range(size)]
+    operation = enqueue_guarded(jobs, None)
+    judged = [[size, job_id(1), True, False, "running"]]
+    return _sent(operation, [], [[job_id(1), "running"]], [*keys, [size, job_id(1), "judge"]], judged)[1:]
+
+
+def _continue(ids: list[str]) -> list[Statement]:
+    nexts = [JobDocument(id_, "report", Raw(b'{"order_id":1}'), "default") for id_ in _new(len(ids))]
+    return _sent(continue_jobs(_WORKER, [Continuation(id_, 1, next_) for id_, next_ in zip(ids, nexts, strict=True)]))
+
+
+def _kept(size: int) -> list[Statement]:
+    jobs = _guarded(_new(size))
+    for job in jobs:
+        job.extras.on_conflict = "keep"
+    keys = [[place, holder, "kept"] for place, holder in enumerate(_finished(size))]
+    return _sent(enqueue_guarded(jobs, None), [], [[job_id(1), "running"]], keys)[1:]
+
+
 def _types() -> list[Statement]:
     def report(order_id: int) -> None: ...
 
@@ -137,22 +201,29 @@ def _sent(operation: Operation[Any], *answers: Rows) -> list[Statement]:
 
 
 _BY_VERB: Mapping[str, Callable[[str, int], list[Statement]]] = {
+    "add_blockers": lambda _, size: _enqueue_guarded(size),
+    "chain_statuses": lambda _, size: _kept(size),
     "claim_jobs": _claim,
     "claim_suspect": lambda _, size: _sent(claim_suspect(_WORKER, QUEUES, _LEASE)),
     "complete_jobs": lambda _, size: _complete(_held(size)),
+    "continue_jobs": lambda _, size: _continue(_held(size)),
     "enqueue_jobs": lambda _, size: _enqueue([job_id(UNUSED + n) for n in range(size)], "holdfast_work"),
     "fail_jobs": lambda _, size: _fail(_held(size)),
+    "find_awaited": lambda _, size: _enqueue_guarded(size, is_taken=True),
     "find_lanes": lambda _, size: _sent(find_lanes(QUEUES)),
     "find_migrations": lambda _, size: _migrate(),
     "find_reapable": lambda _, size: _reap(size),
     "forget_workers": lambda _, size: _sent(forget_workers(timedelta(seconds=20))),
     "get_job": lambda _, size: _sent(get_job(job_id(1))),
+    "hold_chains": lambda _, size: _enqueue_guarded(size),
     "heartbeat": lambda _, size: _sent(heartbeat(_IDENTITY, is_draining=False)),
     "identify_database": lambda _, size: _sent(identify_database()),
+    "judge_keys": lambda _, size: _enqueue_guarded(size, is_taken=True),
     "list_attempts": lambda _, size: _sent(list_attempts(job_id(1))),
     "list_jobs": lambda _, size: _list(),
     "lock_migrations": lambda _, size: _migrate(),
     "notify_work": lambda _, size: _sent(notify_work("holdfast_work", QUEUES)),
+    "point_keys": lambda _, size: _enqueue_guarded(size, is_taken=True),
     "read_migrations": lambda _, size: _migrate(),
     "reap_jobs": lambda _, size: _reap(size),
     "record_migration": lambda _, size: _migrate(),
@@ -161,7 +232,11 @@ _BY_VERB: Mapping[str, Callable[[str, int], list[Statement]]] = {
     "release_jobs": lambda _, size: _sent(release_jobs(_leases(_held(size)))),
     "release_orphans": lambda _, size: _orphans(size),
     "renew_leases": lambda _, size: _sent(renew_leases(_leases(_held(size)), _LEASE)),
+    "replace_jobs": lambda _, size: _enqueue_guarded(size, is_taken=True),
     "retire_worker": lambda _, size: _sent(retire_worker(_WORKER)),
+    "return_keys": lambda _, size: _reject(size),
+    "settle_chains": lambda _, size: _sent(settle_chains(_finished(size))),
+    "take_keys": lambda _, size: _enqueue_guarded(size),
     "take_write_lock": lambda _, size: _sent(take_write_lock()),
 }
 
