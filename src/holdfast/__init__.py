@@ -4,6 +4,7 @@ from holdfast.app import App, JobHandle
 from holdfast.client import AsyncClient, Client
 from holdfast.errors import HoldfastError
 from holdfast.model.call import Call
+from holdfast.model.control import ControlOutcome, ControlResult, Progress
 from holdfast.model.dedup import Dedup
 from holdfast.model.job import Chain, Job, JobError, Outcome, Page
 from holdfast.model.job_filter import JobFilter
@@ -19,6 +20,8 @@ __all__ = [
     "Chain",
     "Client",
     "Context",
+    "ControlOutcome",
+    "ControlResult",
     "Dedup",
     "HoldfastError",
     "Job",
@@ -27,6 +30,7 @@ __all__ = [
     "JobHandle",
     "Outcome",
     "Page",
+    "Progress",
     "Retry",
     "Status",
     "SyncContext",

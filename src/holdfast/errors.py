@@ -298,6 +298,40 @@ class AlreadyFinished(HoldfastError):
         self.status = status
 
 
+# --- verbs on jobs ----------------------------------------------------------------------------------------------------
+
+
+class BatchRefused(HoldfastError):
+    """A strict verb cannot be done for all that were named, so it was done for none."""
+
+    def __init__(self, verb: str, refused: dict[str, str]) -> None:
+        job_id, why = next(iter(refused.items()))
+        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+        super().__init__(f"{verb} of {job_id}: {why}{more}; nothing was changed; leave these out, or use strict=False")
+        self.verb = verb
+        self.refused = refused
+
+
+class ChainNeeded(HoldfastError):
+    """Chains cannot be deleted, because jobs of other chains need them."""
+
+    def __init__(self, needed: dict[str, list[str]]) -> None:
+        chain_id, jobs = next(iter(needed.items()))
+        more = f" (and {len(needed) - 1} more chains)" if len(needed) > 1 else ""
+        super().__init__(f"{self.sentence(chain_id, jobs)}{more}; nothing was deleted")
+        self.needed = needed
+
+    @staticmethod
+    def sentence(chain_id: str, jobs: list[str]) -> str:
+        """Who needs the chain."""
+        named = 3
+        more = f" and {len(jobs) - named} more" if len(jobs) > named else ""
+        return (
+            f"chain {chain_id}, or one that would go with it, is needed by job {', '.join(jobs[:named])}{more}; "
+            f"finish, cancel or delete that first"
+        )
+
+
 # --- leases and attempts ----------------------------------------------------------------------------------------------
 
 

@@ -12,20 +12,27 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from holdfast.client.attendance import Attendance, aresult_of
 from holdfast.client.batch import Batch
+from holdfast.client.control import Chains, ControlWork, NamedType, OnProgress, checked_text, checked_time, remover
 from holdfast.client.waiting import Wait
 from holdfast.errors import DatabaseBusy, DatabaseUnavailable, SerializationConflict
 from holdfast.model.call import Call, EnqueueOptions
 from holdfast.model.clock import Duration
+from holdfast.model.control import ControlResult
 from holdfast.model.ids import Ids
 from holdfast.model.job import AttemptRecord, Chain, Job, Page
 from holdfast.model.job_filter import JobFilter
 from holdfast.model.job_type import JobType
 from holdfast.notify import Hinter
+from holdfast.operations.cancel_jobs import cancel_jobs
+from holdfast.operations.delete_chains import delete_chains
 from holdfast.operations.drive import adrive
 from holdfast.operations.get_job import find_job, get_job, list_attempts
 from holdfast.operations.list_jobs import list_jobs
 from holdfast.operations.look_at_chains import look_at_chain
 from holdfast.operations.migrate import Migration
+from holdfast.operations.notify_work import notify_work
+from holdfast.operations.reschedule_jobs import reschedule_jobs
+from holdfast.operations.retry_jobs import retry_jobs
 from holdfast.operations.statement import Verb
 from holdfast.stores import AsyncStore
 from holdfast.stores.borrowed import AsyncTransaction
@@ -180,6 +187,102 @@ class AsyncClient:
         ).with_ids(self._ids.check)
         return await self._read(lambda: list_jobs(chosen, limit=limit, cursor=cursor, newest_first=newest_first))
 
+    async def cancel(
+        self,
+        chains: Chains | None = None,
+        *,
+        job: Job | str | None = None,
+        reason: str | None = None,
+        actor: str | None = None,
+        strict: bool = False,
+        progress: OnProgress | None = None,
+        tx: AsyncTransaction | None = None,
+    ) -> list[ControlResult]:
+        """Cancel chains: what waits ends at once, what runs is asked to stop.
+
+        - `chains`: a chain or its id, a list of these, or a JobFilter; the last job of each chain is meant. `job` names
+          exactly one job instead.
+        - `reason`, `actor`: for the record; the reason becomes the job's error.
+        - `strict`: all or nothing; BatchRefused names what cannot be cancelled.
+        - `progress`: called while a filter is worked through.
+
+        Returns what happened to each, in the order given.
+        """
+        apply = partial(cancel_jobs, reason=checked_text("reason", reason))
+        work = ControlWork("cancel", apply, self._ids, chains, job, actor, strict, progress)
+        return await self._control(work, tx)
+
+    async def retry(
+        self,
+        chains: Chains | None = None,
+        *,
+        job: Job | str | None = None,
+        actor: str | None = None,
+        strict: bool = False,
+        progress: OnProgress | None = None,
+        tx: AsyncTransaction | None = None,
+    ) -> list[ControlResult]:
+        """Let dead letters and cancelled jobs begin anew; what still waits for others is blocked again.
+
+        A deduplication key is taken back if it is free, else the outcome is `key_taken`. Parameters as for `cancel`.
+        """
+        work = ControlWork("retry", retry_jobs, self._ids, chains, job, actor, strict, progress)
+        return await self._control(work, tx)
+
+    async def reschedule(
+        self,
+        chains: Chains | None = None,
+        *,
+        at: datetime | None = None,
+        delay: Duration | None = None,
+        job: Job | str | None = None,
+        actor: str | None = None,
+        strict: bool = False,
+        progress: OnProgress | None = None,
+        tx: AsyncTransaction | None = None,
+    ) -> list[ControlResult]:
+        """Give chains that wait another time: `at`, or `delay` from now; the past means now. Else as `cancel`."""
+        apply = partial(reschedule_jobs, **checked_time(at, delay))
+        work = ControlWork("reschedule", apply, self._ids, chains, job, actor, strict, progress)
+        return await self._control(work, tx)
+
+    async def remove(
+        self,
+        job_type: str | NamedType,
+        key: str,
+        *,
+        actor: str | None = None,
+        strict: bool = False,
+        tx: AsyncTransaction | None = None,
+    ) -> ControlResult:
+        """Delete the chain that holds a deduplication key, if it has not begun.
+
+        One that has gives up the key, goes on, and is not tried again. Nobody holds it: `not_found`.
+        """
+        work = ControlWork("remove", remover(job_type), self._ids, key=key, actor=actor, strict=strict)
+        return (await self._control(work, tx))[0]
+
+    async def delete_chains(
+        self,
+        chains: Chains,
+        *,
+        cascade: bool = False,
+        actor: str | None = None,
+        strict: bool = False,
+        progress: OnProgress | None = None,
+        tx: AsyncTransaction | None = None,
+    ) -> list[ControlResult]:
+        """Delete chains with their jobs, steps, logs, attempts and keys, except keys held for ever.
+
+        - `cascade`: also the chains that these waited for, unless others waited for them too.
+
+        All or nothing: ChainNeeded names the jobs that need one of them. By a filter, chains that are needed are left
+        alone and reported as `needed`. The handler of a running job learns that its lease is lost. Else as `cancel`.
+        """
+        apply = partial(delete_chains, cascade=cascade, is_partial=isinstance(chains, JobFilter))
+        work = ControlWork("delete", apply, self._ids, chains, None, actor, strict, progress)
+        return await self._control(work, tx)
+
     async def migrate(self) -> Sequence[Migration]:
         """Bring the schema up to date; returns what was applied."""
         return await self._store.migrate()
@@ -187,6 +290,28 @@ class AsyncClient:
     async def _read(self, verb: Verb[T]) -> T:
         await self._store.ensure_ready()
         return await self._store.run(verb, read_only=True)
+
+    async def _control(self, work: ControlWork, tx: AsyncTransaction | None) -> list[ControlResult]:
+        """Step by step, each a short transaction of its own, or all in the caller's."""
+        borrowed = None if tx is None else await self._store.borrow(tx)
+        if borrowed is None:
+            await self._store.ensure_ready()
+        while (step := work.next_step()) is not None:
+            if step.pause:
+                await asyncio.sleep(step.pause)
+            if borrowed is not None:
+                work.receive(await adrive(step.verb(), borrowed.execute))
+            elif step.is_read_only:
+                work.receive(await self._store.run(step.verb, read_only=True))
+            else:
+                work.receive(await self._run_again(step.verb))
+                if queues := work.take_woken():
+                    self._hinter.hint(queues)
+        if borrowed is not None and (queues := work.take_woken()):
+            is_hooked = borrowed.on_commit(partial(self._hinter.hint, queues))
+            if not is_hooked and self._channel is not None:
+                await adrive(notify_work(self._channel, queues), borrowed.execute)
+        return work.results
 
     async def _run_again(self, verb: Verb[T]) -> T:
         """Ids are made here, so a try whose commit may or may not have happened can simply be repeated."""

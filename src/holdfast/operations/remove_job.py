@@ -1,0 +1,64 @@
+"""Take a deduplication key from whoever holds it."""
+
+from __future__ import annotations
+
+from holdfast.errors import ChainNeeded
+from holdfast.model.control import ControlOutcome, ControlResult
+from holdfast.model.status import Status
+from holdfast.operations.control import ControlBatch, Orders, record_audit, refuse_if_strict
+from holdfast.operations.deduplication_keys import Key, judge_keys, lock_keys, return_key
+from holdfast.operations.delete_chains import LockedChains, delete_locked, find_dependants, lock_chains
+from holdfast.operations.statement import ATOMICALLY, Operation, Statement
+
+_WAITING = (Status.PENDING, Status.BLOCKED)
+
+
+def remove_job(key: Key, orders: Orders) -> Operation[ControlBatch]:
+    """Delete the holder if it has not begun; one that has goes on without the key, and is not tried again.
+
+    Lock order: the key, then jobs by id.
+    """
+    yield ATOMICALLY
+    yield from lock_keys([key], patient=True)
+    holder = (yield from judge_keys([key])).get(key)
+    if holder is None or not holder.is_holding:
+        result = ControlResult(id=key.key, outcome=ControlOutcome.NOT_FOUND, why=f"nobody holds the key {key.key!r}")
+    else:
+        locked = yield from lock_chains([holder.chain_id], patient=True)
+        result = yield from _decide(holder.chain_id, locked)
+    refuse_if_strict("remove", orders, [result])
+    if holder is not None and result.outcome is ControlOutcome.REMOVED:
+        yield from return_key(key, holder.chain_id)
+        yield from delete_locked(locked, [holder.chain_id])
+    elif holder is not None and result.outcome is ControlOutcome.KEY_GIVEN_UP:
+        yield from return_key(key, holder.chain_id)
+        yield from _go_on_without(holder.chain_id, locked)
+    yield from record_audit("remove", orders, [result], {"type_name": key.type_name, "key": key.key})
+    return ControlBatch([result])
+
+
+def _decide(chain_id: str, locked: LockedChains) -> Operation[ControlResult]:
+    if chain_id not in locked.members:
+        # A key taken for ever outlives its chain.
+        return ControlResult(id=chain_id, outcome=ControlOutcome.KEY_GIVEN_UP, chain_id=chain_id)
+    tail = locked.tail(chain_id)
+    if tail.chain_index > 0 or tail.status not in _WAITING:
+        return ControlResult(id=chain_id, outcome=ControlOutcome.KEY_GIVEN_UP, chain_id=chain_id, job_id=tail.id)
+    dependants = yield from find_dependants([chain_id])
+    waiting = sorted(job.id for job in dependants.get(chain_id, ()) if job.is_unfinished and job.chain_id != chain_id)
+    return ControlResult(
+        id=chain_id,
+        outcome=ControlOutcome.NEEDED if waiting else ControlOutcome.REMOVED,
+        chain_id=chain_id,
+        job_id=tail.id,
+        why=ChainNeeded.sentence(chain_id, waiting) if waiting else None,
+    )
+
+
+def _go_on_without(chain_id: str, locked: LockedChains) -> Operation[None]:
+    if chain_id not in locked.members:
+        return
+    tail = locked.tail(chain_id)
+    # A running attempt is the last one; of a chain that waits for its next step, the next one is.
+    attempts = {Status.RUNNING: tail.attempt, Status.PENDING: tail.attempt + 1, Status.BLOCKED: tail.attempt + 1}
+    yield Statement("give_up_key", {"chain": chain_id, "job": tail.id, "max_attempts": attempts.get(tail.status)})
