@@ -1,6 +1,6 @@
 -- add_blockers: write down what new jobs wait for.
 -- params: rows json
--- returns: nothing
+-- returns: none
 -- concurrency: plain inserts beside the jobs that were written by the same transaction; writing again changes nothing.
 -- locks: the inserted rows only.
 INSERT INTO /*schema.*/job_blocker (job_id, blocked_by_chain_id, index, is_resolved)

@@ -8,8 +8,13 @@ WITH RECURSIVE reached (chain_id) AS (
     UNION
     SELECT job_blocker.blocked_by_chain_id
     FROM reached
-    JOIN /*schema.*/job AS job ON job.id = reached.chain_id OR (job.chain_id = reached.chain_id AND job.chain_index > 0)
-    JOIN /*schema.*/job_blocker AS job_blocker ON job_blocker.job_id = job.id
-    WHERE job.status = 'blocked' AND NOT job_blocker.is_resolved
+    CROSS JOIN LATERAL (
+        SELECT id FROM /*schema.*/job AS job WHERE job.id = reached.chain_id AND job.status = 'blocked'
+        UNION ALL
+        SELECT id FROM /*schema.*/job AS job
+        WHERE job.chain_id = reached.chain_id AND job.chain_index > 0 AND job.status = 'blocked'
+    ) AS waiting
+    JOIN /*schema.*/job_blocker AS job_blocker ON job_blocker.job_id = waiting.id
+    WHERE NOT job_blocker.is_resolved
 )
 SELECT reached.chain_id::text FROM reached;

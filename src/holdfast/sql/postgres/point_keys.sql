@@ -1,6 +1,6 @@
 -- point_keys: let keys that are locked point to their new holders.
 -- params: now timestamptz, keys json
--- returns: nothing
+-- returns: none
 -- concurrency: the rows are locked by take_keys.
 -- locks: none that the transaction does not have.
 UPDATE /*schema.*/deduplication AS deduplication

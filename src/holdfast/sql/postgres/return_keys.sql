@@ -1,6 +1,6 @@
 -- return_keys: give back keys that this transaction took for jobs that it will not write after all.
 -- params: keys json
--- returns: nothing
+-- returns: none
 -- concurrency: the rows were inserted by this transaction, and nobody else has seen them.
 -- locks: none that the transaction does not have.
 DELETE FROM /*schema.*/deduplication AS deduplication

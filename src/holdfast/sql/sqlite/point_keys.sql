@@ -1,6 +1,6 @@
 -- point_keys: let keys point to their new holders.
 -- params: now timestamptz, keys json
--- returns: nothing
+-- returns: none
 -- concurrency: inside the write transaction that judged them.
 -- locks: the database's write lock.
 UPDATE /*schema.*/deduplication AS deduplication

@@ -1,6 +1,6 @@
 -- return_keys: give back keys that this transaction took for jobs that it will not write after all.
 -- params: keys json
--- returns: nothing
+-- returns: none
 -- concurrency: inside the write transaction that took them.
 -- locks: the database's write lock.
 DELETE FROM /*schema.*/deduplication
