@@ -3,7 +3,16 @@
 With `stores`, the only room that imports drivers.
 """
 
-from holdfast.notify.base import Hinter, Silence, Waker
-from holdfast.notify.open import open_hinter, open_waker
+from holdfast.notify.base import ChainListener, Hinter, Silence, Waker
+from holdfast.notify.open import chain_channel, open_chain_listener, open_hinter, open_waker
 
-__all__ = ["Hinter", "Silence", "Waker", "open_hinter", "open_waker"]
+__all__ = [
+    "ChainListener",
+    "Hinter",
+    "Silence",
+    "Waker",
+    "chain_channel",
+    "open_chain_listener",
+    "open_hinter",
+    "open_waker",
+]

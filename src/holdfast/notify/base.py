@@ -33,6 +33,13 @@ class Waker(Protocol):
         """Stop listening; idempotent."""
 
 
+class ChainListener(Waker, Protocol):
+    """The receiving end for ends of chains; `wait` returns when one may have ended."""
+
+    def news(self) -> set[str] | None:
+        """The chains that were told of since the last call; None = any chain may have ended."""
+
+
 class Silence:
     """A hinter that says nothing: hints are switched off, or the database needs none."""
 

@@ -24,3 +24,10 @@ class PollingWaker:
 
     async def close(self) -> None:
         """Nothing is open."""
+
+
+class PollingListener(PollingWaker):
+    """Hears nothing."""
+
+    def news(self) -> set[str] | None:
+        return set()

@@ -122,6 +122,15 @@ class PostgresWaker(PollingWaker):
             self._task = asyncio.create_task(self._listen(), name="holdfast-listener")
         await super().wait(timeout)
 
+    def be_connected(self) -> None:
+        """Hints sent while nobody listened are lost; look once."""
+        self.poke()
+
+    def hear(self, payload: str) -> None:
+        """Hints for other queues are ignored."""
+        if payload in self._queues:
+            self.poke()
+
     async def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
@@ -138,8 +147,7 @@ class PostgresWaker(PollingWaker):
                 ) as connection:
                     await connection.execute(f'LISTEN "{self._channel}"'.encode())  # a checked identifier
                     backoff = 0.1
-                    # Hints sent while nobody listened are lost; look once.
-                    self.poke()
+                    self.be_connected()
                     await self._receive(connection)
             except (psycopg.Error, OSError, TimeoutError) as error:
                 _log.debug("listener: %s; again in %.1f s", error, backoff)
@@ -150,7 +158,27 @@ class PostgresWaker(PollingWaker):
         """Pass hints on; a silent connection is pinged, because a half-open one stays silent for ever."""
         while True:
             async for notification in connection.notifies(timeout=_PING_SECONDS):
-                if notification.payload in self._queues:
-                    self.poke()
+                self.hear(notification.payload)
             async with asyncio.timeout(_PING_SECONDS):
                 await connection.execute("SELECT 1")
+
+
+class PostgresChainListener(PostgresWaker):
+    """Hears of the ends of chains, on a channel of its own."""
+
+    def __init__(self, conninfo: str, channel: str) -> None:
+        super().__init__(conninfo, channel, frozenset())
+        self._told: set[str] | None = set()
+
+    def be_connected(self) -> None:
+        self._told = None
+        self.poke()
+
+    def hear(self, payload: str) -> None:
+        if self._told is not None:
+            self._told.add(payload)
+        self.poke()
+
+    def news(self) -> set[str] | None:
+        told, self._told = self._told, set()
+        return told

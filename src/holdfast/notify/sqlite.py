@@ -49,3 +49,21 @@ class DataVersionWaker:
         changed = self._seen is not None and version != self._seen
         self._seen = version
         return changed
+
+
+class FileListener(DataVersionWaker):
+    """Takes every commit for the possible end of any chain."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._is_news = False
+        self._has_changed()
+
+    def news(self) -> set[str] | None:
+        is_news, self._is_news = self._is_news, False
+        return None if is_news else set()
+
+    def _has_changed(self) -> bool:
+        changed = super()._has_changed()
+        self._is_news |= changed
+        return changed

@@ -227,6 +227,15 @@ CREATE TABLE /*schema.*/audit (
 );
 -- part: audit_chain_idx
 CREATE INDEX /*name*/audit_chain_idx ON /*schema.*/audit (chain_id);
+-- part: waiter
+-- Processes that wait for chains, by the channel they listen on. Whoever ends a chain looks here and notifies them; with
+-- nobody waiting that is one look at an empty table.
+CREATE TABLE /*schema.*/waiter (
+    chain_id     /*id*/uuid NOT NULL,
+    channel      text NOT NULL,
+    announced_at timestamptz NOT NULL,
+    PRIMARY KEY (chain_id, channel)
+);
 -- part: settle_dependants
 -- Tell those who wait for chains that these have ended: what waits for nothing more becomes pending, what asked to be
 -- cancelled is, and so on along the graph. Chains that have not ended, or that nobody waits for, are passed over.
@@ -244,6 +253,8 @@ DECLARE
     locked /*id*/uuid[];
 BEGIN
     LOOP
+        -- Inside the transaction, so that nobody is told of an end that never came to be; polls find what this misses.
+        PERFORM pg_notify(channel, chain_id::text) FROM /*schema.*/waiter AS waiter WHERE chain_id = ANY (round);
         waiting := ARRAY(
             SELECT DISTINCT job_id FROM /*schema.*/job_blocker AS job_blocker
             WHERE blocked_by_chain_id = ANY (round) AND NOT is_resolved
