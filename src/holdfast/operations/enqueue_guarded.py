@@ -184,10 +184,10 @@ def _read_statuses(results: list[Enqueued], places: Sequence[int]) -> Operation[
     if places:
         chains = sorted({results[place].id for place in places})
         rows = yield Statement("chain_statuses", {"chains": to_json(chains).decode()})
-        statuses = dict(rows)
+        statuses = {chain_id: Status(status) for chain_id, status in rows}
         for place in places:
             # A key may outlive its chain, which then has ended.
-            results[place].status = Status(statuses.get(results[place].id, Status.COMPLETED))
+            results[place].status = statuses.get(results[place].id, Status.COMPLETED)
 
 
 def _keys(jobs: Sequence[JobDocument], places: Sequence[int], *, is_repeated: bool = False) -> str:
