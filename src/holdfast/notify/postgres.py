@@ -104,7 +104,7 @@ def _send(connection: psycopg.Connection, channel: str, queues: Iterable[str]) -
         part = _library.script(statement.name).parts[0]
         return connection.execute(part.encoded, statement.parameters).fetchall()
 
-    drive(notify_work(channel, queues), execute)
+    drive(notify_work(channel, queues, is_alone=True), execute)
 
 
 class PostgresWaker(PollingWaker):
