@@ -25,11 +25,14 @@ def django_database(url: str, alias: str = "default", **changes: Any) -> Iterato
     """The connection of this thread to `url`; `changes` go into its entry of DATABASES."""
     entry = ConnectionHandler({"default": {}, alias: database_settings(url) | changes}).settings[alias]
     before = connections.settings.get(alias)
+    with contextlib.suppress(AttributeError):
+        del connections[alias]  # Django looks at all of them now and then
     connections.settings[alias] = entry
     try:
         yield connections[alias]
     finally:
-        connections[alias].close()
+        if connections[alias].connection is not None:
+            connections[alias].close()
         del connections[alias]
         if before is None:
             del connections.settings[alias]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,6 +14,8 @@ import psycopg
 from holdfast.model.call import JobDocument
 from holdfast.model.clock import Clock
 from holdfast.model.ids import new_id
+from holdfast.model.scan_position import Lane
+from holdfast.operations.claim_jobs import claim_jobs, find_lanes
 from holdfast.operations.drive import adrive, drive
 from holdfast.operations.enqueue_jobs import enqueue_jobs
 from holdfast.operations.get_job import find_job
@@ -62,6 +65,20 @@ class Shop:
     async def arun(self, tx: object, verb: Verb[T]) -> T:
         """The same, awaited."""
         return await adrive(verb(), (await self._async_face.borrow(tx)).execute)
+
+    def put_running_job(self, max_attempts: int | None = None) -> str:
+        """A committed job that worker w has under lease, generation 1."""
+        payload = msgspec.Raw(b'{"number": 12345678901234567890, "text": "\\u20ac", "nothing": null}')
+        headers = msgspec.Raw('{"a": "é"}'.encode())
+        job = JobDocument(
+            new_id(), "send_receipt", payload, "mail", 3, max_attempts=max_attempts, tenant="acme", headers=headers
+        )
+        self.face.run(lambda: enqueue_jobs([job], None))
+        found = self.face.run(lambda: find_lanes(["mail"]), read_only=True)
+        lanes = [Lane(lane.queue, lane.priority, lane.ready_at, lane.seq - 1) for lane in found]
+        (claimed,) = self.face.run(lambda: claim_jobs("w", lanes, 1, timedelta(minutes=1)))
+        assert (claimed.id, claimed.lease_generation) == (job.id, 1)
+        return job.id
 
     def has(self, job_id: str) -> bool:
         """Whether others see the job."""

@@ -30,6 +30,14 @@ class Psycopg2Like:
 Psycopg2Like.__module__ = "psycopg2.extensions"
 Psycopg2Like.__name__ = Psycopg2Like.__qualname__ = "connection"
 
+
+class ApswLike:
+    """apsw is not installed here; only its name is looked at."""
+
+
+ApswLike.__module__ = "apsw"
+ApswLike.__name__ = ApswLike.__qualname__ = "Connection"
+
 SQLITE_ENGINE = sqlalchemy.create_engine("sqlite://")
 ASYNC_ENGINE = create_async_engine("sqlite+aiosqlite://")
 NOT_CONNECTIONS: list[Any] = [
@@ -46,6 +54,7 @@ NOT_CONNECTIONS: list[Any] = [
     ),
     pytest.param(psycopg_pool.ConnectionPool("", open=False), "a pool is not a connection", id="psycopg pool"),
     pytest.param(psycopg.Connection, "", id="a class"),
+    pytest.param(ApswLike(), "two SQLite libraries on one file in one process", id="apsw"),
     pytest.param(Psycopg2Like(), "psycopg2 is not supported; connect with psycopg (version 3)", id="psycopg2"),
 ]
 
@@ -110,7 +119,7 @@ def test_no_library_is_imported_to_recognise_one() -> None:
     """An application that uses one of them does not pay for the others."""
     code = (
         "import sys, holdfast.stores, holdfast.stores.sqlite;"
-        "print(*{'psycopg', 'asyncpg', 'sqlalchemy', 'aiosqlite', 'pysqlite3'} & set(sys.modules))"
+        "print(*{'psycopg', 'asyncpg', 'sqlalchemy', 'aiosqlite', 'pysqlite3', 'django'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +219,81 @@ async def test_another_thread_is_refused(sqlite_shop: Shop) -> None:
         job = await asyncio.to_thread(sqlite_shop.enqueue, connection)
         connection.commit()
     assert sqlite_shop.has(job)
+
+
+def test_a_plain_begin_gets_the_write_lock(sqlite_shop: Shop) -> None:
+    """Begun by hand without IMMEDIATE, the transaction waits for the lock as long as the user's timeout says."""
+    with contextlib.closing(sqlite3.connect(sqlite_shop.path, isolation_level=None, timeout=0)) as connection:
+        connection.execute("BEGIN")
+        sqlite_shop.face.borrow(connection)
+        with sqlite_shop.connection() as other, pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+
+
+def test_a_snapshot_that_is_too_old_is_sqlites_error(sqlite_shop: Shop) -> None:
+    """Read before somebody else wrote, it cannot become a writing one; nothing of ours was written."""
+    with contextlib.closing(sqlite3.connect(sqlite_shop.path, isolation_level=None, timeout=0)) as connection:
+        connection.execute("BEGIN")
+        connection.execute("SELECT count(*) FROM note").fetchone()
+        with sqlite_shop.connection() as other:
+            other.execute("INSERT INTO note VALUES ('other')")
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            sqlite_shop.enqueue(connection)
+        connection.execute("ROLLBACK")
+        connection.execute("BEGIN")
+        job = sqlite_shop.enqueue(connection)
+        connection.execute("COMMIT")
+    assert sqlite_shop.has(job)
+
+
+@pytest.mark.parametrize("setting", ["ON", "OFF"])
+def test_the_users_foreign_keys_do_not_matter(sqlite_shop: Shop, setting: str) -> None:
+    """No write of ours rests on them, and the user's setting stays."""
+    with contextlib.closing(sqlite3.connect(sqlite_shop.path)) as connection:
+        connection.execute(f"PRAGMA foreign_keys = {setting}")
+        job = sqlite_shop.enqueue(connection)
+        connection.commit()
+        assert connection.execute("PRAGMA foreign_keys").fetchone() == (setting == "ON",)
+    assert sqlite_shop.has(job)
+
+
+if sys.version_info >= (3, 12):
+
+    def test_autocommit_true_is_refused(sqlite_shop: Shop) -> None:
+        """SQLite's own mode: transactions are those begun by hand."""
+        with contextlib.closing(sqlite3.connect(sqlite_shop.path, autocommit=True)) as connection:
+            with pytest.raises(NoTransaction, match=r'autocommit=True .* execute "BEGIN IMMEDIATE"'):
+                sqlite_shop.enqueue(connection)
+            connection.execute("BEGIN")
+            job = sqlite_shop.enqueue(connection)
+            assert not sqlite_shop.has(job)
+            connection.execute("COMMIT")
+        assert sqlite_shop.has(job)
+
+    @pytest.mark.parametrize("isolation_level", [None, "DEFERRED", "IMMEDIATE"])
+    def test_autocommit_false(sqlite_shop: Shop, isolation_level: Any) -> None:
+        """There is always a transaction; isolation_level means nothing then."""
+        with contextlib.closing(
+            sqlite3.connect(sqlite_shop.path, autocommit=False, isolation_level=isolation_level)
+        ) as connection:
+            lost = sqlite_shop.enqueue(connection)
+            connection.rollback()
+            job = sqlite_shop.enqueue(connection)
+            assert not sqlite_shop.has(job)
+            connection.commit()
+            assert (connection.autocommit, connection.isolation_level) == (False, isolation_level)
+        assert [sqlite_shop.has(lost), sqlite_shop.has(job)] == [False, True]
+
+    async def test_autocommit_in_aiosqlite(sqlite_shop: Shop) -> None:
+        """The same two, awaited."""
+        async with aiosqlite.connect(sqlite_shop.path, autocommit=True) as connection:
+            with pytest.raises(NoTransaction, match="autocommit=True"):
+                await sqlite_shop.aenqueue(connection)
+        async with aiosqlite.connect(sqlite_shop.path, autocommit=False) as connection:
+            job = await sqlite_shop.aenqueue(connection)
+            await connection.commit()
+        assert sqlite_shop.has(job)
 
 
 async def test_tasks_that_share_an_aiosqlite_connection_do_not_cut_a_verb_in_two(sqlite_shop: Shop) -> None:

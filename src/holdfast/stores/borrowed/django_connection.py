@@ -14,7 +14,8 @@ from holdfast.stores.borrowed.base import BorrowingStore, SqliteFile
 from holdfast.stores.borrowed.psycopg_connection import PsycopgConnection
 from holdfast.stores.borrowed.script_run import Values, run_script
 
-_VENDORS = {"postgres": "postgresql", "sqlite": "sqlite"}
+#: Django's word for the store's database, and everybody's
+_VENDORS = {"postgres": ("postgresql", "PostgreSQL"), "sqlite": ("sqlite", "SQLite")}
 
 
 class DjangoConnection:
@@ -25,10 +26,10 @@ class DjangoConnection:
 
     def __init__(self, wrapper: Any, store: BorrowingStore, tx: object = None) -> None:
         self._tx = wrapper if tx is None else tx
-        if wrapper.vendor != _VENDORS[store.dialect]:
+        vendor, ours = _VENDORS[store.dialect]
+        if wrapper.vendor != vendor:
             raise WrongConnection(
-                self._tx,
-                f"it leads to {wrapper.display_name}, but this app keeps its jobs in {_VENDORS[store.dialect]}",
+                self._tx, f"it leads to {wrapper.display_name}, but this app keeps its jobs in {ours}"
             )
         if wrapper.Database.__name__ == "psycopg2":
             raise WrongConnection(
