@@ -22,10 +22,12 @@ from holdfast.operations.continue_jobs import Continuation, continue_jobs
 from holdfast.operations.enqueue_guarded import enqueue_guarded
 from holdfast.operations.enqueue_jobs import enqueue_jobs
 from holdfast.operations.fail_jobs import Failure, fail_jobs
+from holdfast.operations.get_chain import get_chain
 from holdfast.operations.get_job import get_job, list_attempts
 from holdfast.operations.identify_database import identify_database
 from holdfast.operations.lease import Lease
-from holdfast.operations.list_jobs import list_jobs
+from holdfast.operations.list_chains import list_chains
+from holdfast.operations.list_jobs import list_blocked_jobs, list_jobs
 from holdfast.operations.migrate import Migration, migrate
 from holdfast.operations.notify_work import notify_work
 from holdfast.operations.reap_jobs import Reapable, reap_jobs
@@ -43,15 +45,19 @@ from holdfast.operations.worker_life import (
     retire_worker,
 )
 from tests.contract.backlog import FIRST_FINISHED, GONE, LIVING, PRIORITIES, QUEUES, RUNNING, UNUSED, job_id
+from tests.contract.control_samples import CONTROL_SAMPLES
+from tests.contract.waiting_samples import WAITING_SAMPLES
+from tests.contract.worker_samples import WORKER_SAMPLES
 
 _LEASE = timedelta(seconds=60)
 _WORKER = "sampler"
 _IDENTITY = WorkerIdentity(id=_WORKER, version="0.1.0", queues=QUEUES)
 _NOW = datetime.now(UTC)
 _EVERY_FIELD = JobFilter(
-    ids=job_id(1), chain_ids=job_id(1), status="pending", type_name="x", chain_type_name="x", queue="x", tenant="x",
+    ids=job_id(1), chain_ids=job_id(1), status="completed", type_name="x", chain_type_name="x", queue="x", tenant="x",
     partition_key="x", since=_NOW, until=_NOW,
 )  # fmt: skip
+_EVERY_CHAIN_FIELD = dataclasses.replace(_EVERY_FIELD, ids=None)
 
 
 def sample(dialect: str, verb: str, size: int = 1) -> Statement:
@@ -101,8 +107,8 @@ def _fail(ids: Iterable[str]) -> list[Statement]:
     return _sent(fail_jobs(_WORKER, [Failure(id_, 1, error, 1000, is_final=False, max_attempts=5) for id_ in ids]))
 
 
-def _list() -> list[Statement]:
-    return _sent(list_jobs(_EVERY_FIELD))
+def _pending() -> list[Statement]:
+    return _sent(list_jobs(JobFilter(status="pending")), [[0]])
 
 
 def _orphans(size: int) -> list[Statement]:
@@ -201,9 +207,13 @@ def _sent(operation: Operation[Any], *answers: Rows) -> list[Statement]:
 
 
 _BY_VERB: Mapping[str, Callable[[str, int], list[Statement]]] = {
+    **CONTROL_SAMPLES,
+    **WAITING_SAMPLES,
+    **WORKER_SAMPLES,
     "add_blockers": lambda _, size: _enqueue_guarded(size),
     "chain_statuses": lambda _, size: _kept(size),
     "claim_jobs": _claim,
+    "count_pending": lambda _, size: _pending(),
     "claim_suspect": lambda _, size: _sent(claim_suspect(_WORKER, QUEUES, _LEASE)),
     "complete_jobs": lambda _, size: _complete(_held(size)),
     "continue_jobs": lambda _, size: _continue(_held(size)),
@@ -214,13 +224,18 @@ _BY_VERB: Mapping[str, Callable[[str, int], list[Statement]]] = {
     "find_migrations": lambda _, size: _migrate(),
     "find_reapable": lambda _, size: _reap(size),
     "forget_workers": lambda _, size: _sent(forget_workers(timedelta(seconds=20))),
+    "get_chain": lambda _, size: _sent(get_chain(job_id(1))),
     "get_job": lambda _, size: _sent(get_job(job_id(1))),
     "hold_chains": lambda _, size: _enqueue_guarded(size),
     "heartbeat": lambda _, size: _sent(heartbeat(_IDENTITY, is_draining=False)),
     "identify_database": lambda _, size: _sent(identify_database()),
     "judge_keys": lambda _, size: _enqueue_guarded(size, is_taken=True),
     "list_attempts": lambda _, size: _sent(list_attempts(job_id(1))),
-    "list_jobs": lambda _, size: _list(),
+    "list_blocked_jobs": lambda _, size: _sent(list_blocked_jobs(job_id(1))),
+    "list_chains": lambda _, size: _sent(list_chains(_EVERY_CHAIN_FIELD)),
+    "list_jobs": lambda _, size: _sent(list_jobs(_EVERY_FIELD)),
+    "lock_chain": lambda _, size: _sent(get_chain(job_id(1), lock=True)),
+    "lock_job": lambda _, size: _sent(get_job(job_id(1), lock=True)),
     "lock_migrations": lambda _, size: _migrate(),
     "notify_work": lambda _, size: _sent(notify_work("holdfast_work", QUEUES)),
     "point_keys": lambda _, size: _enqueue_guarded(size, is_taken=True),

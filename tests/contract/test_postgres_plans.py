@@ -17,9 +17,9 @@ from tests.contract.samples import sample
 EXECUTIONS = 10
 SIZES = (1, 100, 500)
 #: one row, or one per lane, whatever the batch
-FIXED = ("claim_suspect", "find_lanes")
+FIXED = ("claim_suspect", "find_lanes", "save_step", "save_progress", "hold_lease", "process_once", "read_blockers")
 #: the limit is part of the text
-LIMITED = ("claim_jobs", "find_reapable")
+LIMITED = ("claim_jobs", "find_reapable", "expire_jobs")
 BATCHED = (
     "renew_leases",
     "complete_jobs",
@@ -36,6 +36,20 @@ BATCHED = (
     "fail_jobs again",
     "release_jobs again",
     "renew_leases again",
+    "snooze_jobs",
+    "refuse_jobs",
+    "check_leases",
+    "write_logs",
+    "look_at_chains",
+    "lock_jobs",
+    "cancel_jobs",
+    "retry_jobs",
+    "reschedule_jobs",
+    "find_keys",
+    "guard_blockers",
+    "lock_chains",
+    "find_blocking_chains",
+    "find_dependants",
     "enqueue_jobs again",
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,8 +11,9 @@ import psycopg
 import pytest
 from psycopg.pq import ExecStatus
 
+from holdfast.model.status import Status
 from holdfast.operations.statement import Statement
-from holdfast.sql import SqlLibrary, Style
+from holdfast.sql import Script, SqlLibrary, Style
 from holdfast.sql.library import verbs
 from tests.contract.headers import columns, parameters
 from tests.contract.samples import sample
@@ -20,9 +22,14 @@ NUMBERED = SqlLibrary("postgres", "holdfast", "", Style.NUMBERED)
 PYFORMAT = SqlLibrary("postgres", "holdfast", "", Style.PYFORMAT)
 NAMED = SqlLibrary("sqlite", "main", "holdfast_", Style.NAMED, "text")
 FRAGMENTS = [part.name for part in NUMBERED.script("job_fragments").parts]
-FILTERS = [name for name in FRAGMENTS if not name.endswith("_first")]
+SOURCES = [name for name in FRAGMENTS if name.startswith("by_") or name in set(Status)]
 ORDERS = [name for name in FRAGMENTS if name.endswith("_first")]
-PLAIN = [verb for verb in verbs("postgres") if verb not in ("list_jobs", "job_fragments")]
+FILTERS = [name for name in FRAGMENTS if name not in (*SOURCES, *ORDERS, "document") and "_first_by_" not in name]
+LISTS = {
+    "list_jobs": [("job", "text"), ("seq", "bigint")],
+    "list_chains": [("chain", "text"), ("tail", "text"), ("seq", "bigint")],
+}
+PLAIN = [verb for verb in verbs("postgres") if verb not in (*LISTS, "job_fragments")]
 LITERALS = {"limit": 10}
 SQL_NAMES = {"int2": "smallint", "int4": "integer", "int8": "bigint", "bool": "boolean"}
 
@@ -49,15 +56,25 @@ def test_types_are_as_declared(connection: psycopg.Connection[Any], verb: str) -
         assert type_ in allowed, f"{verb} returns {name} as {type_}"
 
 
-@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("filters", [[], *([name] for name in FILTERS), FILTERS])
-def test_types_of_lists(connection: psycopg.Connection[Any], filters: list[str], order: str) -> None:
-    """With each filter, with none and with all."""
-    script = NUMBERED.script("list_jobs", LITERALS, {"filters": tuple(filters), "order": (order,)})
+@pytest.mark.parametrize("verb", LISTS)
+def test_types_of_lists(connection: psycopg.Connection[Any], verb: str, filters: list[str]) -> None:
+    """With each filter, with none and with all; in both orders, looking at each place."""
     declared = {parameter.name: parameter.type for parameter in parameters(NUMBERED.script("job_fragments"))}
-    types, result = described(connection, script.parts[0].text)
-    assert types == [sent_as(name, declared) for name in script.parts[0].parameters]
-    assert result == [("job", "text")]
+    chosen, is_by_status = [name for name in filters if "status" not in name], "status" in filters
+    for order, source in itertools.product(ORDERS, SOURCES):
+        slots = {
+            "filters": (*chosen, "status") if is_by_status and verb == "list_jobs" else tuple(chosen),
+            "tail_filters": ("tail_status",) if is_by_status and verb == "list_chains" else (),
+            "sources": (source,),
+            "order": (order,),
+            "status_order": (f"{order}_by_status",),
+            "tenant_order": (f"{order}_by_tenant",),
+        }
+        (part,) = NUMBERED.script(verb, LITERALS, slots).parts
+        types, result = described(connection, part.text)
+        assert types == [sent_as(name, declared) for name in part.parameters]
+        assert result == LISTS[verb]
 
 
 @pytest.mark.parametrize("verb", [verb for verb in PLAIN if NUMBERED.script(verb, LITERALS).is_read_only])
@@ -65,8 +82,9 @@ def test_read_only_verbs_run_in_a_read_only_transaction(connection: psycopg.Conn
     run_read_only(connection, sample("postgres", verb))
 
 
-def test_lists_run_in_a_read_only_transaction(connection: psycopg.Connection[Any]) -> None:
-    run_read_only(connection, sample("postgres", "list_jobs"))
+@pytest.mark.parametrize("verb", LISTS)
+def test_lists_run_in_a_read_only_transaction(connection: psycopg.Connection[Any], verb: str) -> None:
+    run_read_only(connection, sample("postgres", verb))
 
 
 @pytest.mark.parametrize("verb", [verb for verb in verbs("sqlite") if not verb.endswith("_fragments")])
@@ -78,6 +96,9 @@ def test_sqlite_accepts_every_statement(migrated_sqlite: sqlite3.Connection, ver
     values: dict[str, Any] = {"now": "2030-01-01T00:00:00.000000Z", **statement.parameters}
     names: list[str] = []
     migrated_sqlite.execute("BEGIN")
+    if verb == "spoil_transaction":
+        spoil(migrated_sqlite, script)
+        return
     if verb == "record_migration":
         migrated_sqlite.execute("DELETE FROM holdfast_migration")
     for part in script.parts:
@@ -89,6 +110,13 @@ def test_sqlite_accepts_every_statement(migrated_sqlite: sqlite3.Connection, ver
     migrated_sqlite.execute("ROLLBACK")
     if not script.returns_json_rows:
         assert names == [column.name for column in columns(script)]
+
+
+def spoil(connection: sqlite3.Connection, script: Script) -> None:
+    """The one statement that must fail, and take the transaction with it."""
+    with pytest.raises(sqlite3.IntegrityError):
+        connection.execute(script.parts[0].text, {"reason": "the lease was lost"})
+    assert not connection.in_transaction
 
 
 def sent_as(name: str, declared: Mapping[str, str]) -> str:

@@ -14,12 +14,16 @@ R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 
 
-class JobError(msgspec.Struct, frozen=True):
-    """Why an attempt failed."""
+class JobError(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why an attempt failed.
+
+    `first_refused_at` is set while no worker can run the job: since when that is so.
+    """
 
     type: str
     message: str
     traceback: str | None = None
+    first_refused_at: datetime | None = None
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,12 +41,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     output: Any = None
     status: Status
     held: bool
+    is_tail: bool = True
+    waiting_for: int = 0
     attempt: int
     max_attempts: int | None = None
     crash_count: int
     created_at: datetime
     scheduled_at: datetime
     ready_at: datetime
+    expires_at: datetime | None = None
     timeout_ms: int | None = None
     last_attempt_at: datetime | None = None
     finished_at: datetime | None = None
@@ -52,6 +59,17 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     leased_by: str | None = None
     leased_until: datetime | None = None
     lease_generation: int
+    cancel_requested_at: datetime | None = None
+    step: str | None = None
+    progress: Any = None
+    deduplication_key: str | None = None
+    deduplication_scope: str | None = None
+    revision: int = 0
+    flags: list[str] | None = None
+    partition_key: str | None = None
+    ordering: str | None = None
+    concurrency_key: str | None = None
+    on_blocker_failure: str | None = None
     tenant: str | None = None
     headers: dict[str, str] | None = None
 
@@ -105,6 +123,25 @@ class Chain(Generic[R_co]):
 
     def __repr__(self) -> str:
         return f"<Chain {self.id} {self.type_name} {self.status} {self.outcome}>"
+
+
+class ChainRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A chain as it was when it was read: status, output and error are those of its last job, its `tail`.
+
+    - `id`, `type_name`, `created_at`: of the first job, with which the chain was enqueued.
+    - `output`, `finished_at`: None until the chain has ended.
+    - `job_count`: how many jobs there have been so far.
+    """
+
+    id: str
+    type_name: str
+    status: Status
+    output: Any = None
+    error: JobError | None = None
+    created_at: datetime
+    finished_at: datetime | None = None
+    job_count: int
+    tail: Job
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):

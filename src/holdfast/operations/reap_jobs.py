@@ -58,6 +58,7 @@ class ReapCounts(NamedTuple):
 
     returned: int = 0
     dead_letters: int = 0
+    cancelled: int = 0
 
 
 class _StoredRetry(msgspec.Struct):
@@ -90,7 +91,7 @@ def reap_jobs(
     reaped = yield Statement("reap_jobs", {"dead_after_ms": milliseconds(dead_after), "jobs": document(verdicts)})
     yield from settle_stragglers(Settlement.of(reaped))
     outcomes = Counter(outcome for _, outcome in reaped)
-    return ReapCounts(returned=outcomes["pending"], dead_letters=outcomes["dead_letter"])
+    return ReapCounts(outcomes["pending"], outcomes["dead_letter"], outcomes["cancelled"])
 
 
 def verdict(job: Reapable) -> Verdict:

@@ -11,7 +11,7 @@
 --   generation has one holder. A lane is (queue, priority) and the place where this worker's last claim in it ended:
 --   the scan starts there and does not walk what was claimed before, even while an old snapshot keeps those rows'
 --   dead index entries. The nested loop asks the lanes one after the other and stops at the limit, so later lanes are
---   neither read nor locked. The limit is a literal and the update goes by ctid: no other plan comes to mind, with or
+--   neither read nor locked. What should have been started by now and was not is left to expire_jobs. The limit is a literal and the update goes by ctid: no other plan comes to mind, with or
 --   without statistics (a generic plan with LIMIT $1 costs four fifths of the throughput).
 --   With prefetch, a mark says that the batch is not started yet; start_at promotes an earlier batch, drops forgets those
 --   of which nothing waits any more.
@@ -34,6 +34,7 @@ picked AS MATERIALIZED (
           AND job.queue = lane.queue AND job.priority = lane.priority
           AND (job.ready_at, job.seq) > (lane.position, lane.seq)
           AND job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp())
+          AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp()))
         ORDER BY job.ready_at, job.seq
         LIMIT /*limit*/100
         FOR NO KEY UPDATE SKIP LOCKED

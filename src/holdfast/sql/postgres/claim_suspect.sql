@@ -17,6 +17,7 @@ WITH picked AS MATERIALIZED (
         WHERE job.status = 'pending' AND NOT job.held AND job.crash_count > 0
           AND job.queue = asked.queue
           AND job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp())
+          AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp()))
         ORDER BY job.ready_at, job.seq
         LIMIT 1
         FOR NO KEY UPDATE SKIP LOCKED

@@ -2,6 +2,7 @@
 -- params: now timestamptz, queues json
 -- returns: queue text, priority smallint, ready_at timestamptz, seq bigint, due_in_ms bigint, is_suspect boolean
 -- concurrency: read only; one index descent per lane, however long the lanes are.
+--   What should have been started by now and was not is not claimable.
 -- locks: none.
 WITH RECURSIVE asked AS MATERIALIZED (
     SELECT queue FROM json_array_elements_text(CAST(CAST(:queues AS text) AS json)) AS name (queue)
@@ -11,6 +12,7 @@ lane AS (
         SELECT job.queue, job.priority, job.ready_at, job.seq
         FROM /*schema.*/job AS job
         WHERE job.status = 'pending' AND NOT job.held AND job.crash_count = 0 AND job.queue = asked.queue
+          AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp()))
         ORDER BY job.priority, job.ready_at, job.seq
         LIMIT 1
     ) AS first
@@ -20,6 +22,7 @@ lane AS (
         FROM /*schema.*/job AS job
         WHERE job.status = 'pending' AND NOT job.held AND job.crash_count = 0
           AND job.queue = lane.queue AND job.priority > lane.priority
+          AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp()))
         ORDER BY job.priority, job.ready_at, job.seq
         LIMIT 1
     ) AS next
@@ -29,6 +32,7 @@ suspect AS (
         SELECT job.queue, job.priority, job.ready_at, job.seq
         FROM /*schema.*/job AS job
         WHERE job.status = 'pending' AND NOT job.held AND job.crash_count > 0 AND job.queue = asked.queue
+          AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp()))
         ORDER BY job.ready_at, job.seq
         LIMIT 1
     ) AS first

@@ -1,10 +1,11 @@
 -- release_jobs: give claimed jobs back untouched, each to its old place.
--- params: jobs json
--- returns: id text, outcome text (only what was not released: 'locked' = try again alone, 'lost' = not yours any more)
+-- params: now timestamptz, jobs json
+-- returns: id text, outcome text (only what was not released: 'locked' = try again alone, 'lost' = not yours any more; and
+--   of the dependants of what was cancelled instead 'woken' and 'unsettled', as in complete_jobs)
 -- concurrency: fenced by (id, lease_generation, running), locked rows skipped. The attempt is refunded, the
---   generation is not: it only grows.
+--   generation is not: it only grows. A job that somebody asked to cancel is cancelled, never pending.
 --   The fence is written as a CASE to keep the planner off the index of running jobs, which it would read as a whole.
--- locks: job rows by id, never waited for.
+-- locks: job rows by id, then the dependants of cancelled ones by id; never waited for.
 WITH sent AS MATERIALIZED (
     SELECT id, lease_generation
     FROM json_to_recordset(CAST(CAST(:jobs AS text) AS json)) AS lease (id /*id*/uuid, lease_generation bigint)
@@ -19,11 +20,26 @@ holding AS MATERIALIZED (
 ),
 released AS (
     UPDATE /*schema.*/job AS job
-    SET status = 'pending', attempt = attempt - 1, leased_by = NULL, leased_until = NULL
+    SET status = CASE WHEN cancel_requested_at IS NULL THEN 'pending' ELSE 'cancelled' END,
+        attempt = attempt - 1,
+        finished_at = CASE WHEN cancel_requested_at IS NOT NULL
+                           THEN coalesce(CAST(:now AS timestamptz), statement_timestamp()) END,
+        last_attempt_error = CASE WHEN cancel_requested_at IS NULL THEN last_attempt_error
+            ELSE json_build_object('type', 'Cancelled', 'message', 'cancelled while it ran') END,
+        leased_by = NULL,
+        leased_until = NULL
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM holding))
-    RETURNING id
+    RETURNING id, chain_id, status
+),
+settled AS MATERIALIZED (
+    SELECT unsettled, woken_queue
+    FROM (SELECT array_agg(chain_id) AS ended FROM released WHERE status = 'cancelled') AS chains,
+         /*schema.*/settle_dependants(ended, coalesce(CAST(:now AS timestamptz), statement_timestamp()), false)
+    WHERE ended IS NOT NULL
 )
 SELECT sent.id::text, CASE WHEN job.status = 'running' THEN 'locked' ELSE 'lost' END AS outcome
 FROM sent LEFT JOIN /*schema.*/job AS job ON job.id = sent.id AND job.lease_generation = sent.lease_generation
 WHERE sent.id NOT IN (SELECT id FROM released)
-  AND job.status IS DISTINCT FROM 'pending';
+  AND job.status IS DISTINCT FROM 'pending'
+UNION ALL
+SELECT coalesce(unsettled::text, woken_queue), CASE WHEN unsettled IS NULL THEN 'woken' ELSE 'unsettled' END FROM settled;

@@ -1,6 +1,8 @@
 -- renew_leases: extend the leases of the given holders.
 -- params: now timestamptz, leases json, lease_ms bigint
--- returns: id text, outcome text (only what was not renewed: 'locked' = try again, 'lost' = stop working on it)
+-- returns: id text, outcome text (only where there is something to know: 'locked' = not renewed, try again;
+--   'cancel_requested' = renewed, and asked to stop; else why the job is not the holder's: 'completed', 'cancelled',
+--   'deleted', 'lost')
 -- concurrency: fenced by (id, lease_generation, running); rows that somebody has locked are skipped, not waited for, so
 --   one user's open transaction cannot let every other lease run out. HOT: no index holds leased_until.
 --   The fence is written as a CASE to keep the planner off the index of running jobs, which it would read as a whole.
@@ -22,10 +24,15 @@ renewed AS (
     SET leased_until = coalesce(CAST(:now AS timestamptz), statement_timestamp())
                        + CAST(:lease_ms AS bigint) * interval '1 millisecond'
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM holding))
-    RETURNING id
+    RETURNING id, cancel_requested_at
 )
 SELECT sent.id::text,
-       CASE WHEN job.status = 'running' AND job.lease_generation = sent.lease_generation
-            THEN 'locked' ELSE 'lost' END AS outcome
+       CASE WHEN job.id IS NULL THEN 'deleted'
+            WHEN job.lease_generation <> sent.lease_generation THEN 'lost'
+            WHEN job.status = 'running' THEN 'locked'
+            WHEN job.status IN ('completed', 'cancelled') THEN job.status
+            ELSE 'lost' END AS outcome
 FROM sent LEFT JOIN /*schema.*/job AS job ON job.id = sent.id
-WHERE NOT EXISTS (SELECT FROM renewed WHERE renewed.id = sent.id);
+WHERE NOT EXISTS (SELECT FROM renewed WHERE renewed.id = sent.id)
+UNION ALL
+SELECT id::text, 'cancel_requested' FROM renewed WHERE cancel_requested_at IS NOT NULL;

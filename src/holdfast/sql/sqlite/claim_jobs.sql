@@ -8,6 +8,7 @@
 --   created_at and scheduled_at the same as ready_at. A value that is nearly always the same costs more to send than to know.)
 -- concurrency: one writer at a time. The result is one row of JSON: the module gives up the interpreter lock around
 --   every row it steps to, and getting it back from a busy event loop takes up to 5 ms.
+--   What should have been started by now and was not is left to expire_jobs.
 --   CROSS JOIN keeps the loop order: the lanes as given, each in index order, no further than the limit.
 -- locks: the database's write lock.
 -- part: claimed
@@ -25,6 +26,7 @@ FROM (
       AND job.queue = json_extract(lane.value, '$.queue') AND job.priority = json_extract(lane.value, '$.priority')
       AND (job.ready_at, job.seq) > (json_extract(lane.value, '$.ready_at'), json_extract(lane.value, '$.seq'))
       AND job.ready_at <= :now
+      AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > :now)
     LIMIT /*limit*/100
 );
 -- part: updated

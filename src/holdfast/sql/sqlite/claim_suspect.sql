@@ -21,6 +21,7 @@ FROM (
     CROSS JOIN /*schema.*/job AS job INDEXED BY /*name*/job_suspect_idx
     WHERE job.status = 'pending' AND job.held = 0 AND job.crash_count > 0
       AND job.queue = asked.value AND job.ready_at <= :now
+      AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > :now)
     LIMIT 1
 );
 -- part: updated

@@ -1,13 +1,15 @@
 -- find_lanes: the (queue, priority) pairs that have claimable jobs, now or later, each with its first job.
 -- params: now timestamptz, queues json
 -- returns: queue text, priority smallint, ready_at timestamptz, seq bigint, due_in_ms bigint, is_suspect boolean
--- concurrency: read only; one index descent per lane, however long the lanes are. SQLite's own dates have milliseconds
+-- concurrency: read only; one index descent per lane, however long the lanes are. What should have been
+--   started by now and was not is not claimable. SQLite's own dates have milliseconds
 --   only; the time until a job is due is counted in microseconds and rounded up, so that it is zero only when it is due.
 -- locks: none.
 WITH RECURSIVE lane (queue, priority) AS (
     SELECT value, (
         SELECT priority FROM /*schema.*/job AS job
         WHERE status = 'pending' AND held = 0 AND crash_count = 0 AND queue = value
+          AND (expires_at IS NULL OR attempt > 0 OR expires_at > :now)
         ORDER BY priority LIMIT 1
     )
     FROM json_each(:queues)
@@ -16,6 +18,7 @@ WITH RECURSIVE lane (queue, priority) AS (
         SELECT priority FROM /*schema.*/job AS job
         WHERE status = 'pending' AND held = 0 AND crash_count = 0
           AND queue = lane.queue AND priority > lane.priority
+          AND (expires_at IS NULL OR attempt > 0 OR expires_at > :now)
         ORDER BY priority LIMIT 1
     )
     FROM lane WHERE lane.priority IS NOT NULL
@@ -25,6 +28,7 @@ first (seq, is_suspect) AS (
         SELECT seq FROM /*schema.*/job AS job
         WHERE status = 'pending' AND held = 0 AND crash_count = 0
           AND queue = lane.queue AND priority = lane.priority
+          AND (expires_at IS NULL OR attempt > 0 OR expires_at > :now)
         ORDER BY ready_at, seq LIMIT 1
     ), 0
     FROM lane WHERE lane.priority IS NOT NULL
@@ -32,6 +36,7 @@ first (seq, is_suspect) AS (
     SELECT (
         SELECT seq FROM /*schema.*/job AS job
         WHERE status = 'pending' AND held = 0 AND crash_count > 0 AND queue = value
+          AND (expires_at IS NULL OR attempt > 0 OR expires_at > :now)
         ORDER BY ready_at, seq LIMIT 1
     ), 1
     FROM json_each(:queues)

@@ -1,6 +1,7 @@
 -- renew_leases: extend the leases of the given holders.
 -- params: now timestamptz, leases json, lease_ms bigint
--- returns: id text, outcome text (only what was not renewed: 'lost' = stop working on it)
+-- returns: id text, outcome text (only where there is something to know: 'cancel_requested' = renewed, and asked to stop;
+--   else why the job is not the holder's: 'completed', 'cancelled', 'deleted', 'lost')
 -- concurrency: fenced by (id, lease_generation, running).
 -- locks: the database's write lock.
 UPDATE /*schema.*/job AS job
@@ -11,10 +12,13 @@ FROM (
 ) AS sent
 WHERE job.id = sent.id AND job.lease_generation = sent.lease_generation AND job.status = 'running';
 -- part: exceptions
-SELECT json_extract(value, '$.id') AS id, 'lost' AS outcome
-FROM json_each(:leases)
-WHERE NOT EXISTS (
-    SELECT 1 FROM /*schema.*/job AS job
-    WHERE job.id = json_extract(value, '$.id') AND job.status = 'running'
-      AND job.lease_generation = json_extract(value, '$.lease_generation')
-);
+SELECT json_extract(sent.value, '$.id') AS id,
+       CASE WHEN job.id IS NULL THEN 'deleted'
+            WHEN job.lease_generation <> json_extract(sent.value, '$.lease_generation') THEN 'lost'
+            WHEN job.status = 'running' THEN 'cancel_requested'
+            WHEN job.status IN ('completed', 'cancelled') THEN job.status
+            ELSE 'lost' END AS outcome
+FROM json_each(:leases) AS sent
+LEFT JOIN /*schema.*/job AS job ON job.id = json_extract(sent.value, '$.id')
+WHERE job.id IS NULL OR job.status <> 'running' OR job.cancel_requested_at IS NOT NULL
+   OR job.lease_generation <> json_extract(sent.value, '$.lease_generation');

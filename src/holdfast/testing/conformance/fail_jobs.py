@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from functools import partial
 
+from holdfast.model.clock import iso
 from holdfast.model.job import JobError
 from holdfast.model.status import Status
 from holdfast.operations.fail_jobs import Failure, fail_jobs
+from holdfast.operations.lease import Lease
 from holdfast.testing.conformance.case import Cases
 from holdfast.testing.conformance.harness import ERROR, Harness
 from holdfast.testing.conformance.stale_holders import add_locked_case, add_stale_cases, dead_letter
@@ -189,3 +191,59 @@ def _failed(h: Harness) -> int:
 
 
 add_locked_case(CASES, Harness.fail, _failed)
+
+
+@CASES
+async def again_at_an_exact_time(h: Harness) -> None:
+    """To the microsecond, and counted as an attempt; the past means now; the last attempt is the last."""
+    first, second = await h.put_and_claim(2)
+    when = h.now + timedelta(hours=3, microseconds=17)
+    past = h.now - timedelta(days=1)
+    jobs = [
+        Failure(lease.id, lease.lease_generation, ERROR, 5_000, is_final=False, max_attempts=2, retry_at=iso(moment))
+        for lease, moment in ((first, when), (second, past))
+    ]
+    await h.run(lambda: fail_jobs("w1", jobs))
+    job = await h.job(first.id)
+    assert (job.status, job.attempt, job.ready_at) == (Status.PENDING, 1, when)
+    assert (await h.job(second.id)).ready_at == h.now
+    lease = await h.claim_one()
+    last = Failure(lease.id, lease.lease_generation, ERROR, 0, is_final=False, max_attempts=2, retry_at=iso(when))
+    assert (await h.run(lambda: fail_jobs("w1", [last]))).dead == {second.id}
+
+
+@CASES
+async def may_cancel(h: Harness) -> None:
+    """A handler may end its job for good without a dead letter."""
+    (lease,) = await h.put_and_claim()
+    failure = Failure(lease.id, lease.lease_generation, ERROR, 0, is_final=False, max_attempts=5, is_cancelled=True)
+    settlement = await h.run(lambda: fail_jobs("w1", [failure]))
+    assert (settlement.cancelled, settlement.dead, settlement.lost) == ({lease.id}, set(), set())
+    job = await h.job(lease.id)
+    assert (job.status, job.finished_at, job.last_attempt_error) == (Status.CANCELLED, h.now, ERROR)
+    assert await h.claim() == []
+
+
+@CASES
+async def tells_completed_from_lost(h: Harness) -> None:
+    """Whoever completed the job on a transaction of its own learns that it is completed."""
+    done, gone = await h.put_and_claim(2)
+    await h.complete(done)
+    await h.release(gone)
+    await h.claim_one()
+    settlement = await h.fail(done, gone)
+    assert (settlement.lost, settlement.completed) == ({done.id, gone.id}, {done.id})
+
+
+@CASES
+async def keeps_the_last_twenty_attempts(h: Harness) -> None:
+    """Older ones are forgotten; other jobs' are not touched."""
+    patient, other = await h.put(2, max_attempts=100)
+    for _ in range(3):
+        for job in await h.claim():
+            await h.fail(Lease(job.id, job.lease_generation))
+    h.sql("UPDATE {job} SET status = 'cancelled', finished_at = :now WHERE id = :id", now=iso(h.now), id=other)
+    for _ in range(27):
+        await h.fail(await h.claim_one())
+    assert [record.attempt for record in await h.attempts(patient)] == list(range(11, 31))
+    assert [record.attempt for record in await h.attempts(other)] == [1, 2, 3]

@@ -98,6 +98,17 @@ CREATE INDEX /*name*/job_lease_idx ON /*schema.*/job (leased_by) WHERE status = 
 -- part: job_chain_idx
 -- One job per place in a chain; a first job's place is its primary key.
 CREATE UNIQUE INDEX /*name*/job_chain_idx ON /*schema.*/job (chain_id, chain_index) WHERE chain_index > 0;
+-- part: job_expiry_idx
+-- Jobs that nobody has started and that somebody wanted started by a certain time.
+CREATE INDEX /*name*/job_expiry_idx ON /*schema.*/job (expires_at)
+    WHERE expires_at IS NOT NULL AND attempt = 0 AND status IN ('pending', 'blocked');
+-- part: job_aside_idx
+-- Jobs that stand aside: few, asked for by their state, and found among any number of others.
+CREATE INDEX /*name*/job_aside_idx ON /*schema.*/job (status, chain_index, seq)
+    WHERE status IN ('blocked', 'dead_letter', 'cancelled') OR held;
+-- part: job_tenant_idx
+-- The jobs of a tenant, for lists; a job without one is not in it.
+CREATE INDEX /*name*/job_tenant_idx ON /*schema.*/job (tenant, seq) WHERE tenant IS NOT NULL;
 -- part: job_type
 -- Queue and retry policy of each type, for the reaper and for SQL users.
 CREATE TABLE /*schema.*/job_type (
@@ -131,7 +142,7 @@ CREATE TABLE /*schema.*/prefetch (
     PRIMARY KEY (worker_id, claimed_at)
 );
 -- part: job_attempt
--- Attempts that did not complete their job; the one that did is on the job itself.
+-- The last attempts that did not complete their job; the one that did is on the job itself.
 CREATE TABLE /*schema.*/job_attempt (
     job_id           /*id*/uuid NOT NULL,
     lease_generation bigint NOT NULL,
@@ -139,7 +150,7 @@ CREATE TABLE /*schema.*/job_attempt (
     ended_at         timestamptz NOT NULL,
     attempt          smallint NOT NULL,
     worker_id        text,
-    outcome          text NOT NULL CHECK (outcome IN ('failed', 'crashed', 'expired')),
+    outcome          text NOT NULL CHECK (outcome IN ('failed', 'crashed', 'expired', 'cancelled')),
     error            json,
     PRIMARY KEY (job_id, lease_generation)
 );

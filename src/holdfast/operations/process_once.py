@@ -1,0 +1,29 @@
+"""What handlers do once, by keys of their own."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from holdfast.model.clock import milliseconds
+from holdfast.operations.fence import admitted
+from holdfast.operations.lease import Lease
+from holdfast.operations.statement import Operation, Statement
+
+KEEP_PROCESSED = timedelta(days=30)
+
+
+def process_once(lease: Lease, type_name: str, key: str, keep: timedelta = KEEP_PROCESSED) -> Operation[bool]:
+    """Fenced; whether this is the first transaction with the key among those that committed within `keep`."""
+    rows = yield Statement(
+        "process_once",
+        {
+            "id": lease.id,
+            "lease_generation": lease.lease_generation,
+            "type_name": type_name,
+            "key": key,
+            "keep_ms": milliseconds(keep),
+        },
+    )
+    outcome = rows[0][0]
+    admitted(lease, outcome)
+    return bool(outcome == "first")

@@ -1,0 +1,32 @@
+-- expire_jobs: cancel up to /*limit*/500 jobs that nobody started by the time they were given.
+-- params: now timestamptz
+-- returns: id text, outcome text ('expired'; and of the dependants 'woken' and 'unsettled', as in complete_jobs)
+-- concurrency: claims leave these jobs alone, so nobody starts one that is being cancelled; locked rows are left for the
+--   next round.
+-- locks: job rows in order of expiry, then their chains' dependants by id; never waited for.
+WITH overdue AS MATERIALIZED (
+    SELECT job.ctid
+    FROM /*schema.*/job AS job
+    WHERE job.expires_at IS NOT NULL AND job.attempt = 0 AND job.status IN ('pending', 'blocked')
+      AND job.expires_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp())
+    ORDER BY job.expires_at
+    LIMIT /*limit*/500
+    FOR NO KEY UPDATE SKIP LOCKED
+),
+expired AS (
+    UPDATE /*schema.*/job AS job
+    SET status = 'cancelled',
+        finished_at = coalesce(CAST(:now AS timestamptz), statement_timestamp()),
+        last_attempt_error = json_build_object('type', 'Expired', 'message', 'not started by ' || (expires_at AT TIME ZONE 'UTC') || ' UTC')
+    WHERE ctid = ANY (ARRAY(SELECT ctid FROM overdue))
+    RETURNING id, chain_id
+),
+settled AS MATERIALIZED (
+    SELECT unsettled, woken_queue
+    FROM (SELECT array_agg(chain_id) AS ended FROM expired) AS chains,
+         /*schema.*/settle_dependants(ended, coalesce(CAST(:now AS timestamptz), statement_timestamp()), false)
+    WHERE ended IS NOT NULL
+)
+SELECT id::text, 'expired' AS outcome FROM expired
+UNION ALL
+SELECT coalesce(unsettled::text, woken_queue), CASE WHEN unsettled IS NULL THEN 'woken' ELSE 'unsettled' END FROM settled;

@@ -1,0 +1,19 @@
+-- read_blockers: what became of the chains that a job waited for, in the order given.
+-- params: id text
+-- returns: blocker json
+-- concurrency: read only; ended chains do not change.
+-- locks: none.
+SELECT json_build_object('chain_id', job_blocker.blocked_by_chain_id, 'status', tail.status, 'output', tail.output,
+                         'error', tail.last_attempt_error)::text AS blocker
+FROM /*schema.*/job_blocker AS job_blocker
+LEFT JOIN LATERAL (
+    SELECT job.status, job.output, job.last_attempt_error
+    FROM /*schema.*/job AS job WHERE job.id = job_blocker.blocked_by_chain_id AND job.is_tail
+    UNION ALL
+    SELECT job.status, job.output, job.last_attempt_error
+    FROM /*schema.*/job AS job
+    WHERE job.chain_id = job_blocker.blocked_by_chain_id AND job.chain_index > 0 AND job.is_tail
+    LIMIT 1
+) AS tail ON true
+WHERE job_blocker.job_id = CAST(:id AS /*id*/uuid)
+ORDER BY job_blocker.index;

@@ -1,0 +1,8 @@
+-- list_steps: the saved steps of a job, in the order of their saving.
+-- params: id text
+-- returns: step json
+-- concurrency: read only.
+-- locks: none.
+SELECT json_object('name', name, 'result', json(result), 'lease_generation', lease_generation, 'saved_at', saved_at) AS step
+FROM /*schema.*/job_step AS job_step WHERE job_id = :id
+ORDER BY saved_at, name;

@@ -1,0 +1,65 @@
+"""process_once: true once per (type, key) among committed transactions."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from holdfast.errors import LeaseLost
+from holdfast.operations.lease import Lease, Settlement
+from holdfast.operations.process_once import KEEP_PROCESSED, process_once
+from holdfast.testing.conformance.case import Cases
+from holdfast.testing.conformance.harness import Harness, refused
+from holdfast.testing.conformance.stale_holders import add_stale_cases
+
+CASES = Cases("process_once")
+
+
+async def once(h: Harness, lease: Lease, key: str = "k", *, type_name: str = "sum") -> bool:
+    return await h.run(lambda: process_once(lease, type_name, key))
+
+
+async def stale_once(h: Harness, lease: Lease) -> Settlement:
+    error = await refused(LeaseLost, once(h, lease))
+    assert h.count("processed") == 0
+    return Settlement(lost={error.job_id})
+
+
+@CASES
+async def once_per_type_and_key(h: Harness) -> None:
+    """Whichever job asks; other keys and other types are other things."""
+    first, second = await h.put_and_claim(2)
+    assert await once(h, first)
+    assert not await once(h, first)
+    assert not await once(h, second)
+    assert await once(h, second, "other")
+    assert await once(h, second, type_name="other")
+
+
+@CASES
+async def racing(h: Harness) -> None:
+    """Twenty at once: one is the first."""
+    leases = await h.put_and_claim(20)
+    stores = h.neighbours(4)
+    answers = await asyncio.gather(
+        *(
+            stores[number % 4].run(lambda lease=lease: process_once(lease, "sum", "k"))  # type: ignore[misc]
+            for number, lease in enumerate(leases)
+        )
+    )
+    assert sorted(answers) == [False] * 19 + [True]
+
+
+@CASES
+async def is_forgotten_after_a_while(h: Harness) -> None:
+    """A key older than what is kept counts as new."""
+    (lease,) = await h.put_and_claim()
+    assert await once(h, lease)
+    h.clock.advance(KEEP_PROCESSED)
+    assert not await once(h, lease)
+    h.clock.advance(timedelta(seconds=1))
+    assert await once(h, lease)
+    assert not await once(h, lease)
+
+
+add_stale_cases(CASES, stale_once, is_repeat=())
