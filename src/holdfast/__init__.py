@@ -6,7 +6,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model.call import Call
 from holdfast.model.control import ControlOutcome, ControlResult, Progress
 from holdfast.model.dedup import Dedup
-from holdfast.model.job import Chain, Job, JobError, Outcome, Page
+from holdfast.model.job import Chain, ChainRecord, Job, JobError, Outcome, Page
 from holdfast.model.job_filter import JobFilter
 from holdfast.model.retry import Retry
 from holdfast.model.status import Status
@@ -18,6 +18,7 @@ __all__ = [
     "Call",
     "Cancellation",
     "Chain",
+    "ChainRecord",
     "Client",
     "Context",
     "ControlOutcome",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from types import TracebackType
@@ -12,30 +12,36 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from holdfast.client.attendance import Attendance, aresult_of
 from holdfast.client.batch import Batch
+from holdfast.client.completing import outside_completion
 from holdfast.client.control import Chains, ControlWork, NamedType, OnProgress, checked_text, checked_time, remover
+from holdfast.client.reading import AnyChain, AnyJob, chain_id_of, job_id_of, refuse_lock_without_transaction
 from holdfast.client.waiting import Wait
 from holdfast.errors import DatabaseBusy, DatabaseUnavailable, SerializationConflict
 from holdfast.model.call import Call, EnqueueOptions
 from holdfast.model.clock import Duration
 from holdfast.model.control import ControlResult
 from holdfast.model.ids import Ids
-from holdfast.model.job import AttemptRecord, Chain, Job, Page
-from holdfast.model.job_filter import JobFilter
+from holdfast.model.job import AttemptRecord, Chain, ChainRecord, Job, Page
+from holdfast.model.job_filter import JobFilter, JobFilterFields
 from holdfast.model.job_type import JobType
 from holdfast.notify import Hinter
 from holdfast.operations.cancel_jobs import cancel_jobs
+from holdfast.operations.complete_outside import OutsideCompletion, complete_outside
 from holdfast.operations.delete_chains import delete_chains
 from holdfast.operations.drive import adrive
+from holdfast.operations.get_chain import find_chain, get_chain
 from holdfast.operations.get_job import find_job, get_job, list_attempts
-from holdfast.operations.list_jobs import list_jobs
+from holdfast.operations.list_chains import list_chains
+from holdfast.operations.list_jobs import list_blocked_jobs, list_chain_jobs, list_jobs
 from holdfast.operations.look_at_chains import look_at_chain
 from holdfast.operations.migrate import Migration
 from holdfast.operations.notify_work import notify_work
+from holdfast.operations.read_blockers import Blocker, read_blockers
 from holdfast.operations.reschedule_jobs import reschedule_jobs
 from holdfast.operations.retry_jobs import retry_jobs
 from holdfast.operations.statement import Verb
 from holdfast.stores import AsyncStore
-from holdfast.stores.borrowed import AsyncTransaction
+from holdfast.stores.borrowed import AsyncBorrowed, AsyncTransaction
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -113,8 +119,8 @@ class AsyncClient:
     @overload
     async def wait(self, chain: Chain[R], timeout: Duration | None = None) -> R: ...
     @overload
-    async def wait(self, chain: str, timeout: Duration | None = None) -> Any: ...
-    async def wait(self, chain: Chain[Any] | str, timeout: Duration | None = None) -> Any:
+    async def wait(self, chain: AnyChain, timeout: Duration | None = None) -> Any: ...
+    async def wait(self, chain: AnyChain, timeout: Duration | None = None) -> Any:
         """The output of a chain, as soon as there is one.
 
         - `timeout` (none): seconds or timedelta; after it WaitTimeout is raised, and the chain goes on.
@@ -137,55 +143,136 @@ class AsyncClient:
                     await aresult_of(self._attendance.leave(ticket), _LEAVING_SECONDS)
         return wait.result(self._job_types)
 
-    async def get_job(self, job_id: str) -> Job:
-        """The job, or JobNotFound."""
-        checked = self._ids.check(job_id)
-        return await self._read(lambda: get_job(checked))
+    async def complete_job(self, job: AnyJob, output: object = None, *, tx: AsyncTransaction | None = None) -> Job:
+        """Complete a job without a worker, whether it is blocked, pending or running.
 
-    async def find_job(self, job_id: str) -> Job | None:
-        """The job, or None."""
-        checked = self._ids.check(job_id)
-        return await self._read(lambda: find_job(checked))
+        - `output`: checked against the job type's, if this app knows it; or a call, with which the chain goes on.
 
-    async def list_attempts(self, job_id: str) -> list[AttemptRecord]:
+        The handler of a running job learns that its lease is lost. A job that has finished raises AlreadyFinished.
+        Returns the chain's last job as it stands then: the one completed, or the next one.
+        """
+        job_id = job_id_of(job, self._ids)
+        what = outside_completion(job_id, [output], self._ids, self._job_types, is_chain=False)
+        return await self._complete(what, tx)
+
+    async def complete_chain(self, chain: AnyChain, *outputs: object, tx: AsyncTransaction | None = None) -> Job:
+        """Complete the last job of a chain, and with several `outputs` the next ones too, all in one transaction.
+
+        Each of `outputs` is a call, which becomes the chain's next job, and the last one may be the chain's output:
+        `client.complete_chain(chain, charge.call(order_id=1), "paid")`. Else as `complete_job`.
+        """
+        chain_id = chain_id_of(chain, self._ids)
+        what = outside_completion(chain_id, outputs, self._ids, self._job_types, is_chain=True)
+        return await self._complete(what, tx)
+
+    async def get_job(self, job_id: AnyJob, *, lock: bool = False, tx: AsyncTransaction | None = None) -> Job:
+        """The job, or JobNotFound.
+
+        - `tx`: read in the caller's transaction, and see what it has written.
+        - `lock`: nobody else changes or deletes the job until that transaction ends; on SQLite, nobody writes at all.
+        """
+        refuse_lock_without_transaction(lock=lock, tx=tx)
+        checked = job_id_of(job_id, self._ids)
+        return await self._read(lambda: get_job(checked, lock=lock), tx)
+
+    async def find_job(self, job_id: AnyJob, *, lock: bool = False, tx: AsyncTransaction | None = None) -> Job | None:
+        """The job, or None; parameters as for `get_job`."""
+        refuse_lock_without_transaction(lock=lock, tx=tx)
+        checked = job_id_of(job_id, self._ids)
+        return await self._read(lambda: find_job(checked, lock=lock), tx)
+
+    async def list_attempts(self, job_id: AnyJob) -> list[AttemptRecord]:
         """The attempts that did not complete the job, oldest first."""
-        checked = self._ids.check(job_id)
+        checked = job_id_of(job_id, self._ids)
         return await self._read(lambda: list_attempts(checked))
+
+    async def get_blockers(self, job_id: AnyJob, *, tx: AsyncTransaction | None = None) -> list[Blocker]:
+        """The chains that a job waits or waited for, in the order given, each with its status, output and error."""
+        checked = job_id_of(job_id, self._ids)
+        return await self._read(lambda: read_blockers(checked), tx)
+
+    async def get_chain(
+        self,
+        chain: AnyChain,
+        *,
+        lock: bool = False,
+        tx: AsyncTransaction | None = None,
+    ) -> ChainRecord:
+        """The chain as it stands, or ChainNotFound.
+
+        With `lock`, nobody else ends, continues or deletes it until the transaction `tx` ends.
+        """
+        refuse_lock_without_transaction(lock=lock, tx=tx)
+        checked = chain_id_of(chain, self._ids)
+        return await self._read(lambda: get_chain(checked, lock=lock), tx)
+
+    async def find_chain(
+        self, chain: AnyChain, *, lock: bool = False, tx: AsyncTransaction | None = None
+    ) -> ChainRecord | None:
+        """The chain as it stands, or None; parameters as for `get_chain`."""
+        refuse_lock_without_transaction(lock=lock, tx=tx)
+        checked = chain_id_of(chain, self._ids)
+        return await self._read(lambda: find_chain(checked, lock=lock), tx)
 
     async def list_jobs(
         self,
         *,
-        ids: Iterable[str] | str | None = None,
-        chain_ids: Iterable[str] | str | None = None,
-        status: Iterable[str] | str | None = None,
-        type_name: str | None = None,
-        chain_type_name: str | None = None,
-        queue: str | None = None,
-        tenant: str | None = None,
-        partition_key: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
         limit: int = 50,
         cursor: str | None = None,
         newest_first: bool = True,
+        **filters: Unpack[JobFilterFields],
     ) -> Page[Job]:
         """A page of jobs in order of enqueue; pass `next_cursor` back as `cursor` for the next one.
 
         The filters are those of `JobFilter`.
         """
-        chosen = JobFilter(
-            ids=ids,
-            chain_ids=chain_ids,
-            status=status,
-            type_name=type_name,
-            chain_type_name=chain_type_name,
-            queue=queue,
-            tenant=tenant,
-            partition_key=partition_key,
-            since=since,
-            until=until,
-        ).with_ids(self._ids.check)
+        chosen = JobFilter(**filters).with_ids(self._ids.check)
         return await self._read(lambda: list_jobs(chosen, limit=limit, cursor=cursor, newest_first=newest_first))
+
+    async def iter_jobs(
+        self, *, newest_first: bool = True, page_size: int = 500, **filters: Unpack[JobFilterFields]
+    ) -> AsyncIterator[Job]:
+        """Every job that matches, read page by page; oldest first, what is enqueued meanwhile comes at the end."""
+        chosen = JobFilter(**filters).with_ids(self._ids.check)
+        cursor: str | None = None
+        while True:
+            verb = partial(list_jobs, chosen, limit=page_size, cursor=cursor, newest_first=newest_first)
+            page = await self._read(verb)
+            for job in page.items:
+                yield job
+            if (cursor := page.next_cursor) is None:
+                return
+
+    async def list_chains(
+        self,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        newest_first: bool = True,
+        **filters: Unpack[JobFilterFields],
+    ) -> Page[ChainRecord]:
+        """A page of chains in order of enqueue; a chain keeps its place however long it goes on.
+
+        The filters are those of `JobFilter`: `status` is that of the last job, all others are about the first one.
+        """
+        chosen = JobFilter(**filters).with_ids(self._ids.check)
+        return await self._read(lambda: list_chains(chosen, limit=limit, cursor=cursor, newest_first=newest_first))
+
+    async def list_chain_jobs(
+        self, chain: AnyChain, *, limit: int = 50, cursor: str | None = None, newest_first: bool = False
+    ) -> Page[Job]:
+        """A page of the jobs of a chain, the first one first; an empty one if there is no such chain."""
+        checked = chain_id_of(chain, self._ids)
+        verb = partial(list_chain_jobs, checked, limit=limit, cursor=cursor, newest_first=newest_first)
+        return await self._read(verb)
+
+    async def list_blocked_jobs(
+        self, chain: AnyChain, *, limit: int = 50, cursor: str | None = None, newest_first: bool = False
+    ) -> Page[Job]:
+        """A page of the jobs that cannot start before this chain has ended, in order of enqueue."""
+        checked = chain_id_of(chain, self._ids)
+        verb = partial(list_blocked_jobs, checked, limit=limit, cursor=cursor, newest_first=newest_first)
+        return await self._read(verb)
 
     async def cancel(
         self,
@@ -287,9 +374,28 @@ class AsyncClient:
         """Bring the schema up to date; returns what was applied."""
         return await self._store.migrate()
 
-    async def _read(self, verb: Verb[T]) -> T:
+    async def _read(self, verb: Verb[T], tx: AsyncTransaction | None = None) -> T:
+        if tx is not None:
+            borrowed = await self._store.borrow(tx)
+            return await adrive(verb(), borrowed.execute)
         await self._store.ensure_ready()
         return await self._store.run(verb, read_only=True)
+
+    async def _complete(self, what: OutsideCompletion, tx: AsyncTransaction | None) -> Job:
+        if tx is None:
+            await self._store.ensure_ready()
+            done = await self._run_again(lambda: complete_outside(what))
+            if done.woken:
+                self._hinter.hint(done.woken)
+        else:
+            borrowed = await self._store.borrow(tx)
+            done = await adrive(complete_outside(what), borrowed.execute)
+            await self._hint_with_commit(borrowed, done.woken)
+        return done.job
+
+    async def _hint_with_commit(self, borrowed: AsyncBorrowed, queues: set[str]) -> None:
+        if queues and not borrowed.on_commit(partial(self._hinter.hint, queues)) and self._channel is not None:
+            await adrive(notify_work(self._channel, queues), borrowed.execute)
 
     async def _control(self, work: ControlWork, tx: AsyncTransaction | None) -> list[ControlResult]:
         """Step by step, each a short transaction of its own, or all in the caller's."""
@@ -307,10 +413,8 @@ class AsyncClient:
                 work.receive(await self._run_again(step.verb))
                 if queues := work.take_woken():
                     self._hinter.hint(queues)
-        if borrowed is not None and (queues := work.take_woken()):
-            is_hooked = borrowed.on_commit(partial(self._hinter.hint, queues))
-            if not is_hooked and self._channel is not None:
-                await adrive(notify_work(self._channel, queues), borrowed.execute)
+        if borrowed is not None:
+            await self._hint_with_commit(borrowed, work.take_woken())
         return work.results
 
     async def _run_again(self, verb: Verb[T]) -> T:

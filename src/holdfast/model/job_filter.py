@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 from holdfast.errors import InvalidOption
 from holdfast.model.clock import checked_instant
@@ -17,11 +17,27 @@ from holdfast.model.status import Status
 T = TypeVar("T", bound=str)
 
 
+class JobFilterFields(TypedDict, total=False):
+    """The fields of a JobFilter, as keywords of lists."""
+
+    ids: Iterable[str] | str | None
+    chain_ids: Iterable[str] | str | None
+    status: Iterable[str] | str | None
+    type_name: str | None
+    chain_type_name: str | None
+    queue: str | None
+    tenant: str | None
+    partition_key: str | None
+    since: datetime | None
+    until: datetime | None
+
+
 @dataclass(frozen=True, init=False, slots=True)
 class JobFilter:
     """What a job must be like; every field that is given narrows it, None (the default of each) does not.
 
-    Where chains are meant, a chain is looked at through its last job, its *tail*; its time is when it was enqueued.
+    Where chains are meant, `status` is that of their last jobs, and everything else is looked up in their first ones: a
+    chain is found by what was enqueued.
 
     - `ids`: ids of jobs, one or several; of chains, where chains are meant.
     - `chain_ids`: the jobs of these chains.
@@ -89,6 +105,11 @@ class JobFilter:
     def is_empty(self) -> bool:
         """Whether it matches every job there is."""
         return self == JobFilter()
+
+    @property
+    def is_impossible(self) -> bool:
+        """Whether no job can match, so that nobody needs to look."""
+        return () in (self.ids, self.chain_ids, self.status)
 
 
 def _several(option: str, given: object, check: Callable[[object], T]) -> tuple[T, ...] | None:

@@ -12,15 +12,15 @@ _job = msgspec.json.Decoder(Job)
 _attempt = msgspec.json.Decoder(AttemptRecord)
 
 
-def find_job(job_id: str) -> Operation[Job | None]:
-    """The job, or None."""
-    rows = yield Statement("get_job", {"id": job_id})
+def find_job(job_id: str, *, lock: bool = False) -> Operation[Job | None]:
+    """The job, or None; with a lock, nobody else changes or deletes it before the transaction ends."""
+    rows = yield Statement("lock_job" if lock else "get_job", {"id": job_id})
     return _job.decode(rows[0][0]) if rows else None
 
 
-def get_job(job_id: str) -> Operation[Job]:
+def get_job(job_id: str, *, lock: bool = False) -> Operation[Job]:
     """The job, or JobNotFound."""
-    job = yield from find_job(job_id)
+    job = yield from find_job(job_id, lock=lock)
     if job is None:
         raise JobNotFound(job_id)
     return job

@@ -16,8 +16,10 @@ _COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
 _IDENTIFIER = re.compile(r"/\*(schema\.|name|schema|bare)\*/(\w+)")
 _ID_TYPE = re.compile(r"/\*id\*/uuid")
 _LITERAL = re.compile(r"/\*(limit)\*/\d+")
-_SLOT = re.compile(r"/\*(filters|order)\*/[\w. ]+")
+_SLOT = re.compile(r"/\*(filters|tail_filters|order|status_order|tenant_order|sources)\*/[\w., ]+")
+_DOCUMENT = re.compile(r"/\*document\*/[\w.]+")
 _FRAGMENTS = "job_fragments"
+_BETWEEN = {"filters": " AND ", "tail_filters": " AND ", "sources": " UNION ALL "}
 
 
 class Style(Enum):
@@ -78,8 +80,8 @@ class SqlLibrary:
     ) -> Script:
         """The rendered script of a verb.
 
-        `literals` are numbers that must not be parameters; `slots` name the fragments that fill a list's filters and
-        order.
+        `literals` are numbers that must not be parameters; `slots` name the fragments that fill filters, order and
+        sources. A slot reaches to the end of its line; left alone, what stands there holds.
         """
         key = (name, *sorted((literals or {}).items()), *sorted((slots or {}).items()))
         script = self._cache.get(key)
@@ -99,18 +101,20 @@ class SqlLibrary:
         raw = _read(self.dialect, name)
         header = _header(raw)
         texts = dict(_split(raw))
-        if slots:
-            fragments = dict(_split(_read(self.dialect, _FRAGMENTS)))
-            chosen = {
-                slot: [_COMMENT.sub("", fragments[choice]).strip() for choice in choices]
+        if slots or "/*document*/" in raw:
+            fragments = {part: _COMMENT.sub("", text).strip() for part, text in _split(_read(self.dialect, _FRAGMENTS))}
+            filled = {
+                slot: _BETWEEN.get(slot, ", ").join(
+                    f"({fragments[choice]})" if slot.endswith("filters") else fragments[choice] for choice in choices
+                )
                 for slot, choices in slots.items()
             }
-            filled = {
-                slot: " AND ".join(f"({text})" for text in picked) if slot == "filters" else ", ".join(picked)
-                for slot, picked in chosen.items()
-            }
             texts = {
-                part: _SLOT.sub(lambda match: filled.get(match[1]) or match[0], text) for part, text in texts.items()
+                part: _DOCUMENT.sub(
+                    lambda _: fragments["document"],
+                    _SLOT.sub(lambda match: filled.get(match[1]) or match[0], text),
+                )
+                for part, text in texts.items()
             }
         return Script(name, header, tuple(self._part(part, text, literals) for part, text in texts.items()))
 

@@ -3,4 +3,4 @@
 -- returns: job json
 -- concurrency: read only.
 -- locks: none.
-SELECT to_json(job)::text AS job FROM /*schema.*/job AS job WHERE id = CAST(:id AS /*id*/uuid);
+SELECT /*document*/job.id AS job FROM /*schema.*/job AS job WHERE job.id = CAST(:id AS /*id*/uuid);

@@ -4,18 +4,24 @@
 -- returns: fragments
 -- concurrency: read only.
 -- locks: none.
--- Fields of a JobFilter, by their names.
+-- part: document
+-- A whole row.
+to_json(job)::text
 -- part: ids
-job.id = ANY (ARRAY(SELECT CAST(id AS /*id*/uuid) FROM json_array_elements_text(CAST(CAST(:ids AS text) AS json)) AS id))
+-- From here on the fields of a JobFilter, by their names.
+job.id = ANY (ARRAY(SELECT CAST(given.id AS /*id*/uuid) FROM json_array_elements_text(CAST(CAST(:ids AS text) AS json)) AS given (id)))
 -- part: chain_ids
 -- A first job is found by its id, because the index of chains does not hold first jobs.
-job.id = ANY (ARRAY(SELECT CAST(id AS /*id*/uuid)
-                    FROM json_array_elements_text(CAST(CAST(:chain_ids AS text) AS json)) AS id)) AND job.chain_index = 0
-OR job.chain_id = ANY (ARRAY(SELECT CAST(id AS /*id*/uuid)
-                             FROM json_array_elements_text(CAST(CAST(:chain_ids AS text) AS json)) AS id))
+job.id = ANY (ARRAY(SELECT CAST(given.id AS /*id*/uuid)
+                    FROM json_array_elements_text(CAST(CAST(:chain_ids AS text) AS json)) AS given (id))) AND job.chain_index = 0
+OR job.chain_id = ANY (ARRAY(SELECT CAST(given.id AS /*id*/uuid)
+                             FROM json_array_elements_text(CAST(CAST(:chain_ids AS text) AS json)) AS given (id)))
    AND job.chain_index > 0
 -- part: status
 job.status = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(:status AS text) AS json))))
+-- part: tail_status
+-- Of chains, where job is the first one.
+tail.status = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(:status AS text) AS json))))
 -- part: type_name
 job.type_name = CAST(:type_name AS text)
 -- part: chain_type_name
@@ -36,6 +42,30 @@ job.seq < CAST(:seq AS bigint)
 -- part: above
 job.seq > CAST(:seq AS bigint)
 -- part: newest_first
-job.seq DESC
+seq DESC
 -- part: oldest_first
-job.seq ASC
+seq ASC
+-- part: newest_first_by_status
+-- The same order among jobs of one state, and of one tenant, in words that only their own index fits.
+status DESC, seq DESC
+-- part: oldest_first_by_status
+status ASC, seq ASC
+-- part: newest_first_by_tenant
+tenant DESC, seq DESC
+-- part: oldest_first_by_tenant
+tenant ASC, seq ASC
+-- part: by_seq
+-- Where a list looks: the names of its parts.
+SELECT id, seq FROM by_seq
+-- part: by_tenant
+SELECT id, seq FROM by_tenant
+-- part: blocked
+SELECT id, seq FROM blocked
+-- part: dead_letter
+SELECT id, seq FROM dead_letter
+-- part: cancelled
+SELECT id, seq FROM cancelled
+-- part: running
+SELECT id, seq FROM running
+-- part: pending
+SELECT id, seq FROM pending

@@ -1,20 +1,93 @@
 -- list_jobs: a page of jobs by seq, with filters.
--- params: none (those of the chosen fragments)
--- returns: job json
+-- params: tenant text (and those of the chosen fragments)
+-- returns: job json, seq bigint
 -- concurrency: read only; keyset pages on seq neither skip nor repeat while rows are inserted.
 -- locks: none.
--- Filters and order are fixed fragments of job_fragments.sql.
-SELECT json_object(
-    'id', id, 'seq', seq, 'type_name', type_name, 'queue', queue, 'priority', priority, 'chain_id', chain_id,
-    'chain_type_name', chain_type_name, 'chain_index', chain_index, 'input', json(input), 'output', json(output),
-    'status', status, 'held', json(iif(held, 'true', 'false')), 'attempt', attempt, 'max_attempts', max_attempts,
-    'crash_count', crash_count, 'created_at', created_at, 'scheduled_at', scheduled_at, 'ready_at', ready_at,
-    'timeout_ms', timeout_ms, 'last_attempt_at', last_attempt_at, 'finished_at', finished_at,
-    'completed_by', completed_by, 'duration_ms', duration_ms, 'last_attempt_error', json(last_attempt_error),
-    'leased_by', leased_by, 'leased_until', leased_until, 'lease_generation', lease_generation, 'tenant', tenant,
-    'headers', json(headers)
-) AS job
-FROM /*schema.*/job AS job
-WHERE /*filters*/true
-ORDER BY /*order*/job.seq DESC
-LIMIT /*limit*/50;
+-- Filters, order and sources are fragments of job_fragments.sql. A source that is not named is not looked at: one walks
+-- along seq, each of the others has an index to where its jobs are, however few they are among however many.
+WITH by_seq AS (
+    SELECT job.id, job.seq FROM /*schema.*/job AS job
+    WHERE /*filters*/true
+    ORDER BY /*order*/seq DESC
+    LIMIT /*limit*/50
+),
+by_tenant AS (
+    SELECT job.id, job.seq FROM /*schema.*/job AS job
+    WHERE job.tenant = :tenant
+      AND /*filters*/true
+    ORDER BY /*tenant_order*/seq DESC
+    LIMIT /*limit*/50
+),
+blocked AS (
+    SELECT * FROM (
+        SELECT job.id, job.seq FROM /*schema.*/job AS job
+        WHERE job.status = 'blocked'
+          AND job.status IN ('blocked', 'dead_letter', 'cancelled') AND job.chain_index = 0
+          AND /*filters*/true
+        ORDER BY /*status_order*/seq DESC
+        LIMIT /*limit*/50
+    ) AS first
+    UNION ALL
+    SELECT job.id, job.seq FROM /*schema.*/job AS job
+    WHERE job.status = 'blocked'
+      AND job.status IN ('blocked', 'dead_letter', 'cancelled') AND job.chain_index > 0
+      AND /*filters*/true
+),
+dead_letter AS (
+    SELECT * FROM (
+        SELECT job.id, job.seq FROM /*schema.*/job AS job
+        WHERE job.status = 'dead_letter'
+          AND job.status IN ('blocked', 'dead_letter', 'cancelled') AND job.chain_index = 0
+          AND /*filters*/true
+        ORDER BY /*status_order*/seq DESC
+        LIMIT /*limit*/50
+    ) AS first
+    UNION ALL
+    SELECT job.id, job.seq FROM /*schema.*/job AS job
+    WHERE job.status = 'dead_letter'
+      AND job.status IN ('blocked', 'dead_letter', 'cancelled') AND job.chain_index > 0
+      AND /*filters*/true
+),
+cancelled AS (
+    SELECT * FROM (
+        SELECT job.id, job.seq FROM /*schema.*/job AS job
+        WHERE job.status = 'cancelled'
+          AND job.status IN ('blocked', 'dead_letter', 'cancelled') AND job.chain_index = 0
+          AND /*filters*/true
+        ORDER BY /*status_order*/seq DESC
+        LIMIT /*limit*/50
+    ) AS first
+    UNION ALL
+    SELECT job.id, job.seq FROM /*schema.*/job AS job
+    WHERE job.status = 'cancelled'
+      AND job.status IN ('blocked', 'dead_letter', 'cancelled') AND job.chain_index > 0
+      AND /*filters*/true
+),
+running AS MATERIALIZED (
+    SELECT job.id, job.seq FROM /*schema.*/job AS job
+    WHERE job.status = 'running'
+      AND /*filters*/true
+),
+pending AS MATERIALIZED (
+    SELECT job.id, job.seq FROM /*schema.*/job AS job
+    WHERE job.status = 'pending' AND job.held = 0 AND job.crash_count = 0
+      AND /*filters*/true
+    UNION ALL
+    SELECT job.id, job.seq FROM /*schema.*/job AS job
+    WHERE job.status = 'pending' AND job.held = 0 AND job.crash_count > 0
+      AND /*filters*/true
+    UNION ALL
+    SELECT job.id, job.seq FROM /*schema.*/job AS job
+    WHERE job.status = 'pending' AND job.held = 1
+      AND /*filters*/true
+)
+SELECT /*document*/job.id AS job, job.seq AS seq
+FROM (
+    SELECT id, seq FROM (
+        /*sources*/SELECT id, seq FROM by_seq
+    ) AS source
+    ORDER BY /*order*/seq DESC
+    LIMIT /*limit*/50
+) AS found
+JOIN /*schema.*/job AS job ON job.id = found.id
+ORDER BY /*order*/seq DESC;

@@ -1,0 +1,17 @@
+-- get_chain: one chain: what it was enqueued as, and its last job.
+-- params: id text
+-- returns: chain json, tail json
+-- concurrency: read only; one snapshot, so a chain is never seen between two of its jobs.
+-- locks: none.
+SELECT json_build_object('id', first.id, 'type_name', first.type_name, 'created_at', first.created_at)::text AS chain,
+       /*document*/job.id AS tail
+FROM /*schema.*/job AS first
+CROSS JOIN LATERAL (
+    SELECT first.id WHERE first.is_tail
+    UNION ALL
+    (SELECT later.id FROM /*schema.*/job AS later
+     WHERE NOT first.is_tail AND later.chain_id = first.id AND later.chain_index > 0
+     ORDER BY later.chain_index DESC LIMIT 1)
+) AS last
+JOIN /*schema.*/job AS job ON job.id = last.id
+WHERE first.id = CAST(:id AS /*id*/uuid) AND first.chain_index = 0;

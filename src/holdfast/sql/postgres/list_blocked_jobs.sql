@@ -1,0 +1,15 @@
+-- list_blocked_jobs: a page of the jobs that wait for a chain, by seq.
+-- params: id text (and seq, with a cursor)
+-- returns: job json, seq bigint
+-- concurrency: read only; keyset pages on seq neither skip nor repeat while rows are inserted.
+-- locks: none.
+SELECT /*document*/job.id AS job, job.seq AS seq
+FROM /*schema.*/job AS job
+WHERE job.id = ANY (ARRAY(
+        SELECT job_blocker.job_id FROM /*schema.*/job_blocker AS job_blocker
+        WHERE job_blocker.blocked_by_chain_id = CAST(:id AS /*id*/uuid) AND NOT job_blocker.is_resolved
+    ))
+  AND job.status = 'blocked'
+  AND /*filters*/true
+ORDER BY /*order*/seq DESC
+LIMIT /*limit*/50;
