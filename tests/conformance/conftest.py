@@ -17,7 +17,7 @@ pytest.register_assert_rewrite("holdfast.testing.conformance")
 
 _TABLES = (
     *("job", "job_type", "job_attempt", "job_blocker", "job_step", "job_log", "worker", "prefetch"),
-    *("deduplication", "processed", "audit", "setting"),
+    *("deduplication", "processed", "audit", "setting", "waiter"),
 )
 _numbers = itertools.count(1)
 

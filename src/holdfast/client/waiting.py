@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.client.reading import AnyChain, chain_id_of
 from holdfast.errors import (
     ChainCancelled,
     ChainDeleted,
@@ -28,7 +29,7 @@ from holdfast.operations.look_at_chains import Sight
 
 #: a wait this short is not worth a thread and a listener: the waiter looks himself, a few times
 _ALONE_SECONDS = 0.15
-_FIRST_PAUSE, _GROWTH = 0.02, 1.5
+_FIRST_PAUSE, _GROWTH = 0.005, 2
 #: so many may do that at once
 _ALONE_MOST = 8
 
@@ -38,10 +39,10 @@ _error = msgspec.json.Decoder(JobError)
 class Wait:
     """One wait; made before anything is sent, so it refuses what can be refused."""
 
-    def __init__(self, chain: Chain[Any] | str, timeout: Duration | None, ids: Ids) -> None:
+    def __init__(self, chain: AnyChain, timeout: Duration | None, ids: Ids) -> None:
         if (job_id := running_job()) is not None:
             raise WaitRefused(job_id)
-        self.chain_id = ids.check(chain.id if isinstance(chain, Chain) else chain)
+        self.chain_id = chain_id_of(chain, ids)
         self._timeout = None if timeout is None else checked_duration("timeout", timeout).total_seconds()
         self._began = time.monotonic()
         self._next_pause = _FIRST_PAUSE

@@ -63,6 +63,7 @@ _TABLES = (
     "deduplication",
     "processed",
     "audit",
+    "waiter",
 )
 _THREADS = 24
 
