@@ -3,7 +3,8 @@
 `test_borrowed_transactions.py` runs mypy and basedpyright over this file; nobody imports it.
 """
 # mypy: disable-error-code="import-untyped"
-# asyncpg ships no types: to mypy it is Any, basedpyright reads its source.
+# asyncpg ships no types: to mypy it is Any, basedpyright reads its source.  What has a __getattr__, as Django's proxy and
+# cursor do, mypy takes for anything; that the async client refuses them is left to the run.
 
 from __future__ import annotations
 
@@ -15,9 +16,19 @@ import asyncpg
 import psycopg
 import psycopg_pool
 import sqlalchemy
+from django.db import connection as django_connection
+from django.db import connections as django_connections
+from django.db import transaction as django_transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.postgresql.base import DatabaseWrapper as PostgresWrapper
+from django.db.backends.sqlite3.base import DatabaseWrapper as SqliteWrapper
+from django.db.backends.utils import CursorWrapper
+from django.utils.connection import ConnectionProxy
 from sqlalchemy import orm
 from sqlalchemy.ext import asyncio as sqlalchemy_asyncio
 
+from holdfast.client import AsyncClient, Client
+from holdfast.model.call import Call
 from holdfast.stores.borrowed import AsyncTransaction, SyncTransaction
 
 
@@ -27,6 +38,24 @@ def enqueue(tx: SyncTransaction | None) -> None:
 
 async def aenqueue(tx: AsyncTransaction | None) -> None:
     """The async client's tx=."""
+
+
+async def clients_take(
+    *,
+    client: Client,
+    async_client: AsyncClient,
+    call: Call[str],
+    session: orm.Session,
+    later: sqlalchemy_asyncio.AsyncSession,
+) -> None:
+    client.enqueue(call, tx=session)
+    client.enqueue_many([call], tx=session)
+    client.enqueue(call, tx=later)  # type: ignore[arg-type]
+    client.enqueue_many([call], tx=later)  # type: ignore[arg-type]
+    await async_client.enqueue(call, tx=later)
+    await async_client.enqueue_many([call], tx=later)
+    await async_client.enqueue(call, tx=session)  # type: ignore[arg-type]
+    await async_client.enqueue_many([call], tx=session)  # type: ignore[arg-type]
 
 
 class OwnSession(orm.Session):
@@ -59,6 +88,24 @@ def sync_client_takes(
     enqueue(session)
     enqueue(own_session)
     enqueue(scoped)
+
+
+def sync_client_takes_djangos(
+    *,
+    postgres: PostgresWrapper,
+    sqlite: SqliteWrapper,
+    proxy: ConnectionProxy[BaseDatabaseWrapper],
+    cursor: CursorWrapper,
+) -> None:
+    enqueue(django_connection)
+    enqueue(django_connections["default"])
+    enqueue(postgres)
+    enqueue(sqlite)
+    enqueue(proxy)
+    enqueue(cursor)
+    enqueue("default")
+    with django_connection.cursor() as opened:
+        enqueue(opened)
 
 
 async def asyncpg_is_taken(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
@@ -108,7 +155,9 @@ def sync_client_refuses(
     enqueue(engine)  # type: ignore[arg-type]
     enqueue(pool)  # type: ignore[arg-type]
     enqueue(transaction)  # type: ignore[arg-type]
-    enqueue("postgresql://localhost/shop")  # type: ignore[arg-type]
+    enqueue(b"default")  # type: ignore[arg-type]
+    enqueue(django_transaction.atomic())  # type: ignore[arg-type]
+    enqueue(django_connections)  # type: ignore[arg-type]
 
 
 async def async_client_refuses(
@@ -122,6 +171,7 @@ async def async_client_refuses(
     scoped: orm.scoped_session[orm.Session],
     engine: sqlalchemy_asyncio.AsyncEngine,
     pool: psycopg_pool.AsyncConnectionPool,
+    django_wrapper: PostgresWrapper,
 ) -> None:
     await aenqueue(connection)  # type: ignore[arg-type]
     await aenqueue(cursor)  # type: ignore[arg-type]
@@ -132,4 +182,6 @@ async def async_client_refuses(
     await aenqueue(scoped)  # type: ignore[arg-type]
     await aenqueue(engine)  # type: ignore[arg-type]
     await aenqueue(pool)  # type: ignore[arg-type]
-    await aenqueue("postgresql://localhost/shop")  # type: ignore[arg-type]
+    await aenqueue("default")  # type: ignore[arg-type]
+    await aenqueue(django_connection)  # type: ignore[arg-type]
+    await aenqueue(django_wrapper)  # type: ignore[arg-type]

@@ -26,6 +26,28 @@ class SyncCursor(Protocol):
     def fetchone(self) -> Any: ...
 
 
+class DjangoConnection(Protocol):
+    """What Django's `connections` hold: it commits by leaving a block, and executes through cursors only."""
+
+    def commit(self) -> None: ...
+    def rollback(self) -> None: ...
+    def on_commit(self, func: Any, robust: bool = ...) -> None: ...  # noqa: FBT001 - Django's signature
+
+
+class DjangoProxy(Protocol):
+    """`django.db.connection`: all it has by itself is a way to what it stands for."""
+
+    def __getattr__(self, item: str, /) -> Any: ...
+    def __contains__(self, key: Any, /) -> bool: ...
+
+
+class DjangoCursor(Protocol):
+    """What `connection.cursor()` of Django returns."""
+
+    @property
+    def db(self) -> DjangoConnection: ...
+
+
 class AsyncConnection(Protocol):
     """psycopg, aiosqlite and SQLAlchemy async connections; AsyncSession and async_scoped_session."""
 
@@ -57,7 +79,7 @@ class AsyncpgPoolProxy(Protocol):
     def _detach(self) -> Any: ...
 
 
-#: what `tx=` of the sync client takes
-SyncTransaction: TypeAlias = SyncConnection | SyncCursor
+#: what `tx=` of the sync client takes; a str is an alias of Django's DATABASES
+SyncTransaction: TypeAlias = SyncConnection | SyncCursor | DjangoConnection | DjangoProxy | DjangoCursor | str
 #: what `tx=` of the async client takes
 AsyncTransaction: TypeAlias = AsyncConnection | AsyncCursor | AsyncpgConnection | AsyncpgPoolProxy
