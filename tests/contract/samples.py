@@ -36,6 +36,7 @@ from holdfast.operations.release_jobs import release_jobs, release_orphans
 from holdfast.operations.renew_leases import renew_leases
 from holdfast.operations.settle_chains import settle_chains
 from holdfast.operations.statement import Operation, Rows, Statement
+from holdfast.operations.sweep_blockers import sweep_blockers
 from holdfast.operations.take_write_lock import take_write_lock
 from holdfast.operations.worker_life import (
     WorkerIdentity,
@@ -222,6 +223,7 @@ _BY_VERB: Mapping[str, Callable[[str, int], list[Statement]]] = {
     "find_awaited": lambda _, size: _enqueue_guarded(size, is_taken=True),
     "find_lanes": lambda _, size: _sent(find_lanes(QUEUES)),
     "find_migrations": lambda _, size: _migrate(),
+    "find_unsettled": lambda _, size: _sent(sweep_blockers((job_id(1), 0)), [])[1:],
     "find_reapable": lambda _, size: _reap(size),
     "forget_workers": lambda _, size: _sent(forget_workers(timedelta(seconds=20))),
     "get_chain": lambda _, size: _sent(get_chain(job_id(1))),

@@ -1,7 +1,7 @@
 -- find_awaited: the chains given, the chains that these wait for, and so on.
 -- params: chains json
 -- returns: chain_id text
--- concurrency: read only: a cycle that two transactions close at the same moment is not seen here; the sweep finds it.
+-- concurrency: read only; the chains are held by hold_chains, so nobody puts them behind others meanwhile.
 -- locks: none.
 WITH RECURSIVE reached (chain_id) AS (
     SELECT value FROM json_each(:chains)

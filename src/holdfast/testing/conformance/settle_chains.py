@@ -8,6 +8,7 @@ from functools import partial
 
 from holdfast.errors import BlockerCycle, ChainNotFound, InvalidOption
 from holdfast.model.call import Extras, JobDocument
+from holdfast.model.clock import iso
 from holdfast.model.ids import new_id
 from holdfast.model.job import Outcome
 from holdfast.model.status import Status
@@ -16,6 +17,7 @@ from holdfast.operations.continue_jobs import Continuation, continue_jobs
 from holdfast.operations.enqueue_guarded import Enqueued, enqueue_guarded
 from holdfast.operations.lease import Lease
 from holdfast.operations.settle_chains import settle_chains
+from holdfast.operations.sweep_blockers import sweep_blockers
 from holdfast.testing.conformance.case import Cases
 from holdfast.testing.conformance.harness import Harness, document, refused
 
@@ -211,6 +213,28 @@ async def replacing_into_a_cycle_is_refused(h: Harness) -> None:
     error = await refused(BlockerCycle, send(h, keyed(second.id)))
     assert error.chain_id == first.id
     assert await _status(h, first.id) is Status.PENDING
+
+
+@CASES
+async def sweep_finds_what_a_crash_left(h: Harness) -> None:
+    """Ended, and nobody told: the sweep does. What waits rightly is left alone."""
+    crashed, open_, dead = await h.put_and_claim(3)
+    results = await send(h, behind(crashed.id), behind(open_.id), behind(dead.id), behind(dead.id, on_failure="run"))
+    h.sql(
+        "UPDATE {job} SET status = 'completed', finished_at = :now, leased_by = NULL, leased_until = NULL "
+        "WHERE id = :id",
+        now=iso(h.now),
+        id=crashed.id,
+    )
+    h.sql(
+        "UPDATE {job} SET status = 'dead_letter', finished_at = :now, leased_by = NULL, leased_until = NULL "
+        "WHERE id = :id",
+        now=iso(h.now),
+        id=dead.id,
+    )
+    swept = await h.run(lambda: sweep_blockers(None))
+    assert (swept.next_after, swept.settled, swept.woken) == (None, 2, {"default"})
+    assert [await _status(h, each.id) for each in results] == ["pending", "blocked", "blocked", "pending"]
 
 
 @CASES.on_postgres

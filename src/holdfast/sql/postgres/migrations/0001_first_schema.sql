@@ -177,6 +177,9 @@ CREATE TABLE /*schema.*/job_blocker (
 -- part: job_blocker_chain_idx
 -- Who waits for a chain: asked at every end of a chain, so a chain that nobody waits for must cost one look.
 CREATE INDEX /*name*/job_blocker_chain_idx ON /*schema.*/job_blocker (blocked_by_chain_id);
+-- part: job_blocker_open_idx
+-- What the sweep walks.
+CREATE INDEX /*name*/job_blocker_open_idx ON /*schema.*/job_blocker (job_id, index) WHERE NOT is_resolved;
 -- part: job_step
 -- Saved parts of jobs, by the name that the handler gave them.
 CREATE TABLE /*schema.*/job_step (
