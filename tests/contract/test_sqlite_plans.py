@@ -53,7 +53,7 @@ WAYS = {
     "find_keys": {BY_ID},
     "guard_blockers": {BY_ID},
     "lock_chains": {BY_ID, BY_CHAIN},
-    "find_blocking_chains": {BY_ID, BY_CHAIN},
+    "find_blocking_chains": {BY_CHAIN},
     "find_dependants": {BY_ID},
     "delete_chains": {BY_ID},
     "find_targets": {BY_SEQ},

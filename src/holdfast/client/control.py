@@ -24,7 +24,15 @@ from holdfast.model.job_filter import JobFilter
 from holdfast.model.status import Status
 from holdfast.operations.control import ControlBatch, Orders
 from holdfast.operations.deduplication_keys import Key
-from holdfast.operations.find_targets import BATCH, FoundTargets, find_target_chains, find_targets
+from holdfast.operations.find_targets import (
+    BATCH,
+    Find,
+    FoundTargets,
+    SeqRange,
+    find_seq_range,
+    find_target_chains,
+    find_targets,
+)
 from holdfast.operations.remove_job import remove_job
 from holdfast.operations.statement import Operation, Verb
 
@@ -119,19 +127,16 @@ class ControlWork:
 
     def _by_filter(self, chosen: JobFilter, orders: Orders) -> Generator[Step, Any, None]:
         orders = replace(orders, is_patient=False, is_chain=False)
-        find = find_target_chains if self._verb == "delete" else find_targets
+        find: Find = find_target_chains if self._verb == "delete" else find_targets
         locked: list[str] = []
-        first, after, last = None, 0, None
-        while True:
-            found: FoundTargets = yield Step(partial(find, chosen, after, last), is_read_only=True)
-            if not found.ids:
-                break
-            first = after if first is None else first
-            after, last = found.after, found.last
-            locked += self._keep((yield Step(partial(self._apply, found.ids, orders))), come_back=True)
-            self._report(len(locked), (after - first) / max(1, last - first))
-            if after >= last:
-                break
+        whole: SeqRange = yield Step(find_seq_range, is_read_only=True)
+        left = whole
+        while left.after < left.last:
+            found: FoundTargets = yield Step(partial(find, chosen, left), is_read_only=True)
+            left = replace(left, after=found.after)
+            if found.ids:
+                locked += self._keep((yield Step(partial(self._apply, found.ids, orders))), come_back=True)
+            self._report(len(locked), (left.after - whole.after) / (whole.last - whole.after))
         for pause in _PAUSES:
             again, locked = locked, []
             for begin in range(0, len(again), BATCH):

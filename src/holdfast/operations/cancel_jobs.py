@@ -21,6 +21,7 @@ from holdfast.operations.control import (
 )
 from holdfast.operations.settle_chains import settle_chains
 from holdfast.operations.statement import ATOMICALLY, Operation, Statement
+from holdfast.operations.tell_holders import tell_holders
 
 
 def cancel_jobs(ids: Sequence[str], orders: Orders, reason: str | None = None) -> Operation[ControlBatch]:
@@ -35,6 +36,9 @@ def cancel_jobs(ids: Sequence[str], orders: Orders, reason: str | None = None) -
         for asked, job in targets.jobs.items()
         if results[asked].outcome is ControlOutcome.CANCELLED and job.is_tail
     }
+    asked = [result.job_id for result in results.values() if result.outcome is ControlOutcome.REQUESTED]
+    if asked:
+        yield from tell_holders(filter(None, asked))
     if changed:
         by = "" if orders.actor is None else f" by {orders.actor}"
         error = JobError("Cancelled", f"cancelled{by}" if reason is None else reason)

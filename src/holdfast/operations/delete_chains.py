@@ -21,6 +21,7 @@ from holdfast.operations.control import (
 )
 from holdfast.operations.settle_chains import settle_chains
 from holdfast.operations.statement import ATOMICALLY, Operation, Rows, Statement
+from holdfast.operations.tell_holders import tell_holders
 
 #: what goes on while its locks are waited for is looked at again
 _LOOKS = 10
@@ -136,7 +137,11 @@ def find_dependants(chains: Collection[str]) -> Operation[Mapping[str, Sequence[
 def delete_locked(locked: LockedChains, chains: Collection[str]) -> Operation[None]:
     """Chains that lock_chains has locked."""
     if chains:
-        jobs = sorted(member.id for chain_id in chains for member in locked.members[chain_id])
+        members = [member for chain_id in chains for member in locked.members[chain_id]]
+        running = [member.id for member in members if member.status is Status.RUNNING]
+        if running:
+            yield from tell_holders(running)
+        jobs = sorted(member.id for member in members)
         yield Statement("delete_chains", {"chains": to_json(sorted(chains)).decode(), "jobs": to_json(jobs).decode()})
 
 

@@ -1,11 +1,11 @@
 -- find_target_chains: the next chains that a filter means, in order of enqueue.
--- params: after bigint, last bigint (and those of the chosen fragments)
--- returns: id text, seq bigint, newest bigint (the last job there is; a null last means up to it)
--- concurrency: read only; keyset batches on the seq of first jobs, which never changes.
+-- params: after bigint, up_to bigint (and those of the chosen fragments)
+-- returns: id text, seq bigint
+-- concurrency: read only; keyset batches on the seq of first jobs, which never changes, each within a stretch of it.
 -- locks: none.
 -- Filters are fixed fragments of job_fragments.sql, with the first job as job and the last one as tail.
-SELECT job.id::text AS id, job.seq, newest.seq AS newest
-FROM (SELECT max(seq) AS seq FROM /*schema.*/job AS job) AS newest, /*schema.*/job AS job
+SELECT job.id::text AS id, job.seq
+FROM /*schema.*/job AS job
 CROSS JOIN LATERAL (
     SELECT job.status WHERE job.is_tail
     UNION ALL
@@ -13,7 +13,7 @@ CROSS JOIN LATERAL (
      WHERE NOT job.is_tail AND later.chain_id = job.id AND later.chain_index > 0
      ORDER BY later.chain_index DESC LIMIT 1)
 ) AS tail
-WHERE job.seq > CAST(:after AS bigint) AND job.seq <= coalesce(CAST(:last AS bigint), newest.seq)
+WHERE job.seq > CAST(:after AS bigint) AND job.seq <= CAST(:up_to AS bigint)
   AND job.chain_index = 0 AND (/*filters*/true)
 ORDER BY job.seq
 LIMIT /*limit*/500;

@@ -8,14 +8,11 @@ WITH RECURSIVE reached (chain_id, blocked_by) AS (
     UNION
     SELECT reached.blocked_by, blocker.id
     FROM reached
-    CROSS JOIN /*schema.*/job AS job ON job.id = reached.blocked_by
-    CROSS JOIN /*schema.*/job_blocker AS job_blocker ON job_blocker.job_id = job.id
-    CROSS JOIN /*schema.*/job AS blocker ON blocker.id = job_blocker.blocked_by_chain_id
-    UNION
-    SELECT reached.blocked_by, blocker.id
-    FROM reached
-    CROSS JOIN /*schema.*/job AS job ON job.chain_id = reached.blocked_by AND job.chain_index > 0
-    CROSS JOIN /*schema.*/job_blocker AS job_blocker ON job_blocker.job_id = job.id
+    CROSS JOIN /*schema.*/job_blocker AS job_blocker ON job_blocker.job_id IN (
+        SELECT reached.blocked_by
+        UNION ALL
+        SELECT job.id FROM /*schema.*/job AS job WHERE job.chain_id = reached.blocked_by AND job.chain_index > 0
+    )
     CROSS JOIN /*schema.*/job AS blocker ON blocker.id = job_blocker.blocked_by_chain_id
 )
 SELECT chain_id, blocked_by AS blocked_by_chain_id FROM reached WHERE chain_id IS NOT NULL;

@@ -1,0 +1,93 @@
+"""Statements of the verbs of people: cancel, retry, reschedule, remove, delete."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from holdfast.model.job_filter import JobFilter
+from holdfast.operations.cancel_jobs import cancel_jobs
+from holdfast.operations.control import Orders
+from holdfast.operations.deduplication_keys import Key
+from holdfast.operations.delete_chains import delete_chains
+from holdfast.operations.find_targets import Find, SeqRange, find_seq_range, find_target_chains, find_targets
+from holdfast.operations.remove_job import remove_job
+from holdfast.operations.reschedule_jobs import reschedule_jobs
+from holdfast.operations.retry_jobs import retry_jobs
+from holdfast.operations.statement import Operation, Rows, Statement
+from tests.contract.backlog import FIRST_FINISHED, job_id
+
+_ORDERS = Orders(actor="ada")
+
+
+def _running(size: int) -> list[str]:
+    return [job_id(n) for n in range(1, size + 1)]
+
+
+def _finished(size: int) -> list[str]:
+    return [job_id(FIRST_FINISHED + n) for n in range(size)]
+
+
+def _locked(ids: list[str], status: str, waiting_for: int = 0) -> Rows:
+    return [[each, each, each, True, status, "default", 1, waiting_for, True] for each in ids]
+
+
+def _cancel(ids: list[str]) -> list[Statement]:
+    return _sent(cancel_jobs(ids, _ORDERS, "no"), [], _locked(ids, "running"), [[0]], [])
+
+
+def _reschedule(ids: list[str]) -> list[Statement]:
+    return _sent(reschedule_jobs(ids, _ORDERS, delay=timedelta(1)), [], _locked(ids, "pending"), [])
+
+
+def _retry(ids: list[str]) -> list[Statement]:
+    """Each has a key of its own that nobody remembers, and waits for a chain."""
+    claims = [[each, "report", each, "unfinished"] for each in ids]
+    entered = [["report", each] for each in ids]
+    waiting = _locked(ids, "dead_letter", 1)
+    return _sent(retry_jobs(ids, _ORDERS), [], claims, [], [], entered, claims, waiting, [], [], [])
+
+
+def _delete(ids: list[str]) -> list[Statement]:
+    chains = [[each, each, each, 0, True, "completed", 1, 1] for each in ids]
+    return _sent(delete_chains(ids, _ORDERS, cascade=True), [], [], chains, [], [], [], [])
+
+
+def _remove() -> list[Statement]:
+    holder = job_id(1)
+    chain = [[holder, holder, holder, 0, True, "running", 1, 1]]
+    judged = [[0, holder, True, False, "running"]]
+    return _sent(remove_job(Key("report", "k"), _ORDERS), [], [["report", "k"]], judged, chain, [])
+
+
+def _find(find: Find, size: int) -> list[Statement]:
+    chosen = JobFilter(status=["blocked", "pending", "running"], type_name="report")
+    (statement,) = _sent(find(chosen, SeqRange(0, 10)))
+    return [dataclasses.replace(statement, literals={"limit": size})]
+
+
+def _sent(operation: Operation[Any], *answers: Rows) -> list[Statement]:
+    return [next(operation), *(operation.send(answer) for answer in answers)]
+
+
+CONTROL_SAMPLES: Mapping[str, Callable[[str, int], list[Statement]]] = {
+    "cancel_jobs": lambda _, size: _cancel(_running(size)),
+    "delete_chains": lambda _, size: _delete(_finished(size)),
+    "enter_keys": lambda _, size: _retry(_finished(size)),
+    "find_blocking_chains": lambda _, size: _delete(_finished(size)),
+    "find_dependants": lambda _, size: _delete(_finished(size)),
+    "find_keys": lambda _, size: _retry(_finished(size)),
+    "find_seq_range": lambda _, size: _sent(find_seq_range()),
+    "find_target_chains": lambda _, size: _find(find_target_chains, size),
+    "find_targets": lambda _, size: _find(find_targets, size),
+    "give_up_key": lambda _, size: _remove(),
+    "guard_blockers": lambda _, size: _retry(_finished(size)),
+    "lock_chains": lambda _, size: _delete(_finished(size)),
+    "lock_jobs": lambda _, size: _cancel(_running(size)),
+    "lock_keys": lambda _, size: _retry(_finished(size)),
+    "record_audit": lambda _, size: _cancel(_running(size)),
+    "reschedule_jobs": lambda _, size: _reschedule(_running(size)),
+    "retry_jobs": lambda _, size: _retry(_finished(size)),
+}
