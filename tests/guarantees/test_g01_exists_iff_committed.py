@@ -47,7 +47,8 @@ async def enqueue(jobs: Jobs, user: UserTransaction, number: int, **options: Any
         async with jobs.app.async_client() as client:
             return (await client.enqueue(call, tx=user.tx, **options)).id
     with jobs.app.client() as client:
-        return client.enqueue(call, tx=user.tx, **options).id
+        chain = await settled(user.call(lambda: client.enqueue(call, tx=user.tx, **options)))
+        return str(chain.id)
 
 
 @EVERY_KIND

@@ -3,8 +3,8 @@
 `test_borrowed_transactions.py` runs mypy and basedpyright over this file; nobody imports it.
 """
 # mypy: disable-error-code="import-untyped"
-# asyncpg ships no types: to mypy it is Any, basedpyright reads its source.  What has a __getattr__, as Django's proxy and
-# cursor do, mypy takes for anything; that the async client refuses them is left to the run.
+# asyncpg ships no types: to mypy it is Any, basedpyright reads its source.  What has a __getattr__, as Django's proxy
+# and cursor do, mypy takes for anything; that the async client refuses them is left to the run.
 
 from __future__ import annotations
 
