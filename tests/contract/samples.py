@@ -28,7 +28,7 @@ from holdfast.operations.identify_database import identify_database
 from holdfast.operations.lease import Lease
 from holdfast.operations.list_chains import list_chains
 from holdfast.operations.list_jobs import list_blocked_jobs, list_jobs
-from holdfast.operations.migrate import Migration, migrate
+from holdfast.operations.migrate import Functions, Migration, migrate
 from holdfast.operations.notify_work import notify_work
 from holdfast.operations.reap_jobs import Reapable, reap_jobs
 from holdfast.operations.register_types import register_types
@@ -130,7 +130,9 @@ def _reap(size: int) -> list[Statement]:
 
 def _migrate() -> list[Statement]:
     fresh = _sent(migrate([Migration(1, "first_schema", "0.1.0")]), [], [[False]], [])
-    return fresh + _sent(migrate([]), [], [[True]])
+    functions = Functions((), "0.1.0", "digest")
+    known = _sent(migrate([Migration(1, "first_schema", "0.1.0")], functions), [], [[True]], [[1, "", ""]], [[None]])
+    return fresh + known
 
 
 def _guarded(ids: list[str]) -> list[JobDocument]:
@@ -221,6 +223,7 @@ _BY_VERB: Mapping[str, Callable[[str, int], list[Statement]]] = {
     "enqueue_jobs": lambda _, size: _enqueue([job_id(UNUSED + n) for n in range(size)], "holdfast_work"),
     "fail_jobs": lambda _, size: _fail(_held(size)),
     "find_awaited": lambda _, size: _enqueue_guarded(size, is_taken=True),
+    "find_functions": lambda _, size: _migrate(),
     "find_lanes": lambda _, size: _sent(find_lanes(QUEUES)),
     "find_migrations": lambda _, size: _migrate(),
     "find_unsettled": lambda _, size: _sent(sweep_blockers((job_id(1), 0)), [])[1:],
@@ -254,6 +257,7 @@ _BY_VERB: Mapping[str, Callable[[str, int], list[Statement]]] = {
     "return_keys": lambda _, size: _reject(size),
     "settle_chains": lambda _, size: _sent(settle_chains(_finished(size))),
     "take_keys": lambda _, size: _enqueue_guarded(size),
+    "stamp_functions": lambda _, size: _migrate(),
     "take_write_lock": lambda _, size: _sent(take_write_lock()),
 }
 

@@ -128,7 +128,7 @@ def test_migrations_say_what_a_deployer_must_know(dialect: str) -> None:
 
 
 def test_tables_have_the_same_columns(migrated_postgres: str, migrated_sqlite: sqlite3.Connection) -> None:
-    """As the live databases tell."""
+    """As the live databases tell; those of views too."""
     with psycopg.connect(migrated_postgres) as connection:
         rows = connection.execute(
             "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'holdfast'"
@@ -136,7 +136,7 @@ def test_tables_have_the_same_columns(migrated_postgres: str, migrated_sqlite: s
     sqlite_rows = migrated_sqlite.execute(
         """SELECT substr(entry.name, length('holdfast_') + 1), info.name
            FROM sqlite_master AS entry, pragma_table_info(entry.name) AS info
-           WHERE entry.type = 'table' AND entry.name LIKE 'holdfast_%'"""
+           WHERE entry.type IN ('table', 'view') AND entry.name LIKE 'holdfast_%'"""
     ).fetchall()
     assert {(table, column) for table, column in rows if table not in POSTGRES_ONLY} == {*sqlite_rows}
     assert ("job", "lease_generation") in sqlite_rows

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.errors import NotMigrated, SchemaTooNew
-from holdfast.operations.statement import Operation, Statement
+from holdfast.operations.statement import ATOMICALLY, Operation, Statement
 
 _LOCK_KEY = 0x686F6C6466617374  # "holdfast"
+_STAMP_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,29 @@ class Migration:
     oldest_code: str
 
 
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """The functions of the database: the scripts that make them, and what tells them from others.
+
+    They follow the statements of the code, so they are made anew whenever these have changed, without a number.
+    """
+
+    scripts: Sequence[str]
+    code_version: str
+    digest: str
+
+    @property
+    def stamp(self) -> str:
+        return f"Holdfast {self.code_version} {self.digest}"
+
+    def replaces(self, stamp: str | None) -> bool:
+        """Whether these are to be made where those of `stamp` are: not if they come from newer code."""
+        if stamp is None or stamp == self.stamp:
+            return stamp is None
+        found = stamp.split()
+        return len(found) != _STAMP_WORDS or _release(found[1]) <= _release(self.code_version)
+
+
 def read_migrations() -> Operation[list[Migration]]:
     """What the database has."""
     found = yield Statement("find_migrations")
@@ -29,8 +53,17 @@ def read_migrations() -> Operation[list[Migration]]:
     return [Migration(version, name, oldest_code) for version, name, oldest_code in rows]
 
 
-def migrate(known: Sequence[Migration]) -> Operation[list[Migration]]:
-    """Apply what is missing, one process at a time; returns what was applied."""
+def find_functions() -> Operation[str | None]:
+    """The stamp of the functions that the database has."""
+    rows = yield Statement("find_functions")
+    return rows[0][0]  # type: ignore[no-any-return]  # text or null
+
+
+def migrate(known: Sequence[Migration], functions: Functions | None = None) -> Operation[list[Migration]]:
+    """Apply what is missing, one process at a time; returns what was applied.
+
+    The functions are made anew if they are not those of this code; newer ones, and those of a newer schema, stay.
+    """
     yield Statement("lock_migrations", {"key": _LOCK_KEY})
     applied = yield from read_migrations()
     newest = max((migration.version for migration in applied), default=0)
@@ -41,7 +74,20 @@ def migrate(known: Sequence[Migration]) -> Operation[list[Migration]]:
             "record_migration",
             {"version": migration.version, "name": migration.name, "oldest_code": migration.oldest_code},
         )
+    if functions is not None and newest <= known[-1].version:
+        found = yield from find_functions()
+        if functions.replaces(found):
+            for script in functions.scripts:
+                yield Statement(script)
+            yield Statement("stamp_functions", {"stamp": functions.stamp})
     return missing
+
+
+def create_roles() -> Operation[None]:
+    """Create the roles that are missing, and say what they may do."""
+    yield ATOMICALLY
+    yield Statement("roles/create")
+    yield Statement("roles/grant")
 
 
 def check_schema(known: Sequence[Migration], code_version: str) -> Operation[None]:

@@ -26,6 +26,7 @@ def register_types(types: Iterable[JobType]) -> Operation[None]:
                 "jitter": job_type.retry.jitter,
             },
             "timeout_ms": None if job_type.timeout is None else milliseconds(job_type.timeout),
+            "expires_ms": None if job_type.expires is None else milliseconds(job_type.expires),
         }
         for job_type in sorted(types, key=lambda job_type: job_type.name)
     ]

@@ -10,15 +10,19 @@ from functools import cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+from holdfast.sql.functions import rights_parts, verb_parts
+
 _PART = re.compile(r"^-- part: (\w+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)\b")
 _COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
-_IDENTIFIER = re.compile(r"/\*(schema\.|name|schema|bare)\*/(\w+)")
+_IDENTIFIER = re.compile(r"/\*(schema\.|name|schema|bare|role)\*/(\w+)")
+_CHANNEL = re.compile(r"/\*channel\*/holdfast")
 _ID_TYPE = re.compile(r"/\*id\*/uuid")
 _LITERAL = re.compile(r"/\*(limit)\*/\d+")
 _SLOT = re.compile(r"/\*(filters|tail_filters|order|status_order|tenant_order|sources)\*/[\w., ]+")
 _DOCUMENT = re.compile(r"/\*document\*/[\w.]+")
 _FRAGMENTS = "job_fragments"
+_GENERATED = ("functions/verbs", "functions/rights")
 _BETWEEN = {"filters": " AND ", "tail_filters": " AND ", "sources": " UNION ALL "}
 
 
@@ -73,6 +77,8 @@ class SqlLibrary:
     prefix: str
     style: Style
     id_type: str = "uuid"
+    #: prefix of the notification channels
+    channel: str = "holdfast"
     _cache: dict[tuple[object, ...], Script] = field(default_factory=dict, repr=False, compare=False)
 
     def script(
@@ -97,7 +103,22 @@ class SqlLibrary:
         names = sorted(entry.name.removesuffix(".sql") for entry in folder.iterdir() if entry.name.endswith(".sql"))
         return [self.script(f"migrations/{name}") for name in names]
 
+    def functions(self) -> list[Script]:
+        """What makes the functions of the database, in this order; nothing on SQLite, which has none."""
+        names = _function_files(self.dialect)
+        return [self.script(name) for name in ("functions/verbs", *names, "functions/rights", "roles/grant") if names]
+
+    def _generated(self, name: str) -> dict[str, str]:
+        texts = _function_files(self.dialect).values()
+        return rights_parts(texts) if name == "functions/rights" else verb_parts(texts, self._read_verb)
+
+    def _read_verb(self, name: str) -> tuple[dict[str, str], list[str]]:
+        raw = _read(self.dialect, name)
+        return _header(raw), [_COMMENT.sub("", text).strip().removesuffix(";") for _, text in _split(raw)]
+
     def _render(self, name: str, literals: Mapping[str, int], slots: Mapping[str, tuple[str, ...]]) -> Script:
+        if name in _GENERATED:
+            return Script(name, {}, tuple(self._part(*part, {}) for part in self._generated(name).items()))
         raw = _read(self.dialect, name)
         header = _header(raw)
         texts = dict(_split(raw))
@@ -122,6 +143,7 @@ class SqlLibrary:
         text = _COMMENT.sub("", text).strip().removesuffix(";")
         text = _IDENTIFIER.sub(self._identifier, text)
         text = _ID_TYPE.sub(self.id_type, text)
+        text = _CHANNEL.sub(self.channel, text)
         text = _LITERAL.sub(lambda match: str(int(literals[match[1]])), text)
         parameters: list[str] = []
 
@@ -143,6 +165,8 @@ class SqlLibrary:
             return f'"{self.schema}"'
         if kind == "bare":
             return f"{self.prefix}{name}"
+        if kind == "role":
+            return f'"{self.schema}_{self.prefix}{name}"'
         quoted = f'"{self.prefix}{name}"'
         return f'"{self.schema}".{quoted}' if kind == "schema." and self.dialect == "postgres" else quoted
 
@@ -152,6 +176,14 @@ def verbs(dialect: str) -> list[str]:
     return sorted(
         entry.name.removesuffix(".sql") for entry in _folder(dialect).iterdir() if entry.name.endswith(".sql")
     )
+
+
+def _function_files(dialect: str) -> dict[str, str]:
+    folder = _folder(dialect) / "functions"
+    if not folder.is_dir():
+        return {}
+    names = sorted(f"functions/{entry.name.removesuffix('.sql')}" for entry in folder.iterdir())
+    return {name: _read(dialect, name) for name in names}
 
 
 def _folder(dialect: str) -> Traversable:

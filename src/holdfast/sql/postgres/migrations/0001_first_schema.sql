@@ -118,6 +118,7 @@ CREATE TABLE /*schema.*/job_type (
     max_attempts  smallint NOT NULL DEFAULT 5,
     retry         json NOT NULL,
     timeout_ms    bigint,
+    expires_ms    bigint,
     registered_at timestamptz NOT NULL
 );
 -- part: worker

@@ -107,6 +107,7 @@ CREATE TABLE /*schema.*/job_type (
     max_attempts  INTEGER NOT NULL DEFAULT 5,
     retry         TEXT NOT NULL,
     timeout_ms    INTEGER,
+    expires_ms    INTEGER,
     registered_at TEXT NOT NULL
 ) WITHOUT ROWID;
 -- part: worker
