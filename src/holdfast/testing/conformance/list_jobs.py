@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from holdfast.errors import InvalidCursor, InvalidOption
+from holdfast.model.ids import new_id
 from holdfast.model.job import Job, Page
 from holdfast.model.job_filter import JobFilter
+from holdfast.operations.lease import Lease
 from holdfast.operations.list_jobs import list_jobs
 from holdfast.testing.conformance.case import Cases
+from holdfast.testing.conformance.get_chain import continue_with, put_chain
 from holdfast.testing.conformance.harness import Harness, ids_of, refused
+from holdfast.testing.conformance.list_chains import put_in_every_state
 
 CASES = Cases("list_jobs")
 
@@ -86,6 +91,109 @@ async def filters(h: Harness) -> None:
         "case matters": [],
         "no wildcard": [],
     }
+
+
+@CASES
+async def by_id_and_chain(h: Harness) -> None:
+    """Single ids or lists of them; unknown ones match nothing; a chain means all of its jobs."""
+    a, b = await h.put(2)
+    lonely = await h.put_one(type_name="check")
+    leases = {job.id: Lease(job.id, job.lease_generation) for job in await h.claim()}
+    later = await continue_with(h, leases[a], type_name="check")
+    found = {
+        "id": await _ids(h, ids=b),
+        "ids": await _ids(h, ids=[a, b, new_id()]),
+        "no ids": await _ids(h, ids=[]),
+        "later id": await _ids(h, ids=later),
+        "chain": await _ids(h, chain_ids=a),
+        "chains": await _ids(h, chain_ids={a, b}),
+        "no chain": await _ids(h, chain_ids=[later]),
+        "id of chain": await _ids(h, ids=[later, b], chain_ids=a),
+        "type": await _ids(h, type_name="check"),
+        "chain type": await _ids(h, chain_type_name="sum"),
+        "both types": await _ids(h, type_name="check", chain_type_name="sum"),
+        "state": await _ids(h, ids=[a, b, later], status=["pending", "completed"]),
+    }
+    assert found == {
+        "id": [b],
+        "ids": [b, a],
+        "no ids": [],
+        "later id": [later],
+        "chain": [later, a],
+        "chains": [later, b, a],
+        "no chain": [],
+        "id of chain": [later],
+        "type": [later, lonely],
+        "chain type": [later, b, a],
+        "both types": [later],
+        "state": [later, a],
+    }
+
+
+@CASES
+async def by_partition_key(h: Harness) -> None:
+    """Exactly that key."""
+    a, b = await h.put(2)
+    for job_id, key in ((a, "order:1"), (b, "order:11")):
+        h.sql("UPDATE {job} SET partition_key = :key WHERE id = :id", key=key, id=job_id)
+    assert await _ids(h, partition_key="order:1") == [a]
+    assert await _ids(h, partition_key="order:") == []
+    assert (await h.job(a)).partition_key == "order:1"
+
+
+@CASES
+async def by_every_state(h: Harness) -> None:
+    """Alone and together, first jobs and later ones, in one order."""
+    states = ("blocked", "dead_letter", "cancelled", "running", "completed", "pending")
+    found = await _put_in_every_state(h)
+    everything = sorted((job for jobs in found.values() for job in jobs), key=lambda job: job[0])
+    for state in states:
+        assert await _ids(h, status=state, newest_first=False) == [job_id for _, job_id in found[state]], state
+    for count in range(2, 7):
+        for chosen in itertools.combinations(states, count):
+            expected = [job_id for _, job_id in everything if any((_, job_id) in found[state] for state in chosen)]
+            assert await _ids(h, status=chosen, newest_first=False) == expected, chosen
+            assert await _ids(h, status=chosen) == expected[::-1], chosen
+
+
+async def _put_in_every_state(h: Harness) -> dict[str, list[tuple[int, str]]]:
+    """By state, (seq, id) of first jobs and of later ones among each other."""
+    await put_in_every_state(h)
+    await put_in_every_state(h)
+    found: dict[str, list[tuple[int, str]]] = {}
+    for seq, job_id, status in h.sql("SELECT seq, id, status FROM {job} ORDER BY seq"):
+        found.setdefault(status, []).append((seq, str(job_id)))
+    return found
+
+
+@CASES
+async def pages_within_states(h: Harness) -> None:
+    """Every job once, whichever index leads to it, while more are inserted."""
+    found = await _put_in_every_state(h)
+    for chosen in (["dead_letter"], ["blocked", "running"], ["pending"], ["cancelled", "pending", "running"]):
+        expected = sorted(job for state in chosen for job in found[state])
+
+        async def insert() -> None:
+            await put_chain(h, 1, queue="elsewhere", at=h.now + timedelta(days=1))
+
+        seen = await _walk(h, between=insert, status=chosen)
+        assert seen == [job_id for _, job_id in expected][::-1], chosen
+        h.sql("DELETE FROM {job} WHERE queue = 'elsewhere'")
+
+
+@CASES
+async def many_pending_jobs(h: Harness) -> None:
+    """More than are sorted in one go: still each once, in order."""
+    done = [await h.put_one() for _ in range(3)]
+    await h.complete(*[Lease(job.id, job.lease_generation) for job in await h.claim()])
+    ids = await h.put(5200, queue="many")
+    late = await h.put_one()
+    await h.complete(await h.claim_one())
+    first = await _list(h, status="pending", limit=1000)
+    assert ids_of(first.items) == ids[:-1001:-1]
+    oldest = await _list(h, status=["pending", "running"], limit=1000, newest_first=False)
+    assert ids_of(oldest.items) == ids[:1000]
+    assert await _ids(h, status="completed") == [late, *done[::-1]]
 
 
 @CASES
