@@ -30,6 +30,8 @@ LISTS = {
     "list_chains": [("chain", "text"), ("tail", "text"), ("seq", "bigint")],
 }
 PLAIN = [verb for verb in verbs("postgres") if verb not in (*LISTS, "job_fragments")]
+#: always on connections of our own, which leave JSON and times as they are on the wire
+OF_WORKERS = ("claim_jobs", "claim_suspect", "find_lanes", "find_reapable")
 LITERALS = {"limit": 10}
 SQL_NAMES = {"int2": "smallint", "int4": "integer", "int8": "bigint", "bool": "boolean"}
 
@@ -54,6 +56,14 @@ def test_types_are_as_declared(connection: psycopg.Connection[Any], verb: str) -
     for (name, type_), column in zip(found, columns(script), strict=True):
         allowed = {"json", "text"} if column.type == "json" else {column.type}
         assert type_ in allowed, f"{verb} returns {name} as {type_}"
+
+
+@pytest.mark.parametrize("verb", [verb for verb in PLAIN if verb not in OF_WORKERS])
+def test_results_are_what_every_driver_hands_out_alike(connection: psycopg.Connection[Any], verb: str) -> None:
+    """A verb may run on a borrowed connection, whose user decides what becomes of a time or a document."""
+    for part in NUMBERED.script(verb, LITERALS).parts:
+        _, found = described(connection, part.text)
+        assert {type_ for _, type_ in found} <= {"text", "smallint", "integer", "bigint", "boolean"}
 
 
 @pytest.mark.parametrize("filters", [[], *([name] for name in FILTERS), FILTERS])
