@@ -29,7 +29,7 @@ from holdfast.operations.look_at_chains import Sight
 
 #: a wait this short is not worth a thread and a listener: the waiter looks himself, a few times
 _ALONE_SECONDS = 0.15
-_FIRST_PAUSE, _GROWTH = 0.005, 2
+_FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.005, 2, 0.025
 #: so many may do that at once
 _ALONE_MOST = 8
 
@@ -71,7 +71,7 @@ class Wait:
         waited = time.monotonic() - self._began
         if not self.goes_on or waited > _ALONE_SECONDS or crowd > _ALONE_MOST:
             return None
-        pause, self._next_pause = self._next_pause, self._next_pause * _GROWTH
+        pause, self._next_pause = self._next_pause, min(self._next_pause * _GROWTH, _LONGEST_PAUSE)
         left = self.seconds_left
         return pause if left is None else min(pause, left)
 

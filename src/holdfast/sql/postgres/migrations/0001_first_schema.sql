@@ -269,7 +269,10 @@ DECLARE
 BEGIN
     LOOP
         -- Inside the transaction, so that nobody is told of an end that never came to be; polls find what this misses.
-        PERFORM pg_notify(channel, chain_id::text) FROM /*schema.*/waiter AS waiter WHERE chain_id = ANY (round);
+        -- Asked apart, because the second statement would be planned anew each time.
+        IF EXISTS (SELECT FROM /*schema.*/waiter) THEN
+            PERFORM pg_notify(channel, chain_id::text) FROM /*schema.*/waiter AS waiter WHERE chain_id = ANY (round);
+        END IF;
         waiting := ARRAY(
             SELECT DISTINCT job_id FROM /*schema.*/job_blocker AS job_blocker
             WHERE blocked_by_chain_id = ANY (round) AND NOT is_resolved
