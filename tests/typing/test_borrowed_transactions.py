@@ -1,4 +1,4 @@
-"""Both type checkers take every supported object for the right client, and refuse the others."""
+"""Both type checkers accept what the files beside this one say is right, and refuse what they say is wrong."""
 
 from __future__ import annotations
 
@@ -11,22 +11,26 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-SUBJECT = HERE / "borrowed_transactions.py"
+SUBJECTS = [HERE / "borrowed_transactions.py", HERE / "waiting_and_completing.py"]
+
+_subjects = pytest.mark.parametrize("subject", SUBJECTS, ids=lambda path: path.stem)
 
 
-def test_mypy(request: pytest.FixtureRequest) -> None:
+@_subjects
+def test_mypy(request: pytest.FixtureRequest, subject: Path) -> None:
     """An ignore that nothing needs is an error too, so the refusals are checked."""
     cache = request.config.cache
     assert cache is not None
-    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(cache.mkdir("mypy")), str(SUBJECT)]
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(cache.mkdir("mypy")), str(subject)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_basedpyright(tmp_path: Path) -> None:
+@_subjects
+def test_basedpyright(tmp_path: Path, subject: Path) -> None:
     """The same."""
     config = {
-        "include": [str(SUBJECT)],
+        "include": [str(subject)],
         "extraPaths": [str(ROOT / "src")],
         "typeCheckingMode": "standard",
         "reportUnnecessaryTypeIgnoreComment": "error",
