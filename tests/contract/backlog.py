@@ -2,6 +2,8 @@
 
 Jobs are numbered from 1, and the number is the id: running ones first, half of them held by a worker that is gone, then
 finished ones, then pending, future and held ones among each other, as in life, so that no lane is contiguous on disk.
+Between the finished and the others lie a few that stand aside: blocked, dead, cancelled, some of a tenant, some at the
+end of chains of two.
 """
 
 from __future__ import annotations
@@ -16,6 +18,10 @@ LIVING, GONE = "living", "gone"
 RUNNING = 700
 EACH = 100_000
 SUSPECTS = 300
+#: jobs in each of three states, and chains whose second job is in the state
+ASIDE = 1_000
+LATER = 100
+TENANT = "acme"
 #: workers that are alive and hold nothing
 IDLE = 200
 
@@ -35,11 +41,13 @@ class Fill:
         self.job = job
         self.first_open = FIRST_FINISHED + each
         self.first_suspect = self.first_open + 3 * each
+        self.first_aside = self.first_suspect + SUSPECTS
 
     def number(self, first: int, last: int) -> str:
         raise NotImplementedError
 
-    def uuid(self) -> str:
+    def uuid(self, before: int = 0) -> str:
+        """The id of the job that is so many numbers before."""
         raise NotImplementedError
 
     def moment(self, when: str) -> str:
@@ -90,8 +98,31 @@ class Fill:
         suspect = {**dict.fromkeys(("created_at", "scheduled_at", "ready_at"), past), "crash_count": "1"}
         return [
             self._insert(1, 2 * RUNNING, running),
+            *self.aside,
             self._insert(self.first_open, self.first_suspect - 1, waiting),
             self._insert(self.first_suspect, self.first_suspect + SUSPECTS - 1, suspect),
+        ]
+
+    @property
+    def aside(self) -> list[str]:
+        """Jobs in each state by turns, then first jobs of chains, then their last jobs in each state by turns."""
+        then = self.moment("long ago")
+        times = dict.fromkeys(("created_at", "scheduled_at", "ready_at"), then)
+        state = _one_of(["'blocked'", "'dead_letter'", "'cancelled'"], "n")
+        standing = {
+            **times,
+            "status": state,
+            "finished_at": f"CASE n % 3 WHEN 0 THEN NULL ELSE {then} END",
+            "waiting_for": "CASE n % 3 WHEN 0 THEN 1 ELSE 0 END",
+            "tenant": f"CASE n % 10 WHEN 0 THEN '{TENANT}' END",
+        }
+        continued = {**times, "status": "'completed'", "finished_at": then, "is_tail": self.boolean("1 = 0")}
+        chains = self.first_aside + 3 * ASIDE
+        last = {**standing, "chain_id": self.uuid(3 * LATER), "chain_index": "1"}
+        return [
+            self._insert(self.first_aside, chains - 1, standing),
+            self._insert(chains, chains + 3 * LATER - 1, continued),
+            self._insert(chains + 3 * LATER, chains + 6 * LATER - 1, last),
         ]
 
     def boolean(self, condition: str) -> str:
@@ -121,8 +152,8 @@ class PostgresFill(Fill):
     def number(self, first: int, last: int) -> str:
         return f"generate_series({first}, {last}) AS n"
 
-    def uuid(self) -> str:
-        return "lpad(to_hex(n), 32, '0')::uuid"
+    def uuid(self, before: int = 0) -> str:
+        return f"lpad(to_hex(n - {before}), 32, '0')::uuid"
 
     def moment(self, when: str) -> str:
         hours = {"long ago": "-3", "past": "-1", "future": "+24"}[when]
@@ -136,8 +167,8 @@ class SqliteFill(Fill):
             "SELECT n FROM number)"
         )
 
-    def uuid(self) -> str:
-        return "printf('00000000-0000-0000-0000-%012x', n)"
+    def uuid(self, before: int = 0) -> str:
+        return f"printf('00000000-0000-0000-0000-%012x', n - {before})"
 
     def moment(self, when: str) -> str:
         year = {"long ago": 2000, "past": 2001, "future": 2999}[when]

@@ -79,6 +79,9 @@ def test_filters(command: CommandLine, a_shop: Shop) -> None:
     assert ids("--status=dead_letter", "-s", "completed") == [a_shop.spoilt, a_shop.greeted]
     assert ids("--type=nap", "--queue=default") == [a_shop.scheduled]
     assert ids("--tenant=acme") == ids("--queue=mail") == [a_shop.greeted]
+    assert ids("--chain-type=spoil") == ids("--id", a_shop.spoilt) == ids("--chain", a_shop.spoilt) == [a_shop.spoilt]
+    assert ids("--id", a_shop.spoilt, "--id", a_shop.greeted) == [a_shop.spoilt, a_shop.greeted]
+    assert ids("--partition-key=order:1") == []
     assert ids("--until=1h") == []
     assert len(ids("--since=1h")) == 3
     assert ids(HOLDFAST_JOBS_LIST_TYPE="spoil") == [a_shop.spoilt]

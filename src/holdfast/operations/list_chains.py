@@ -8,7 +8,7 @@ from holdfast.model.job import ChainRecord, Page
 from holdfast.model.job_filter import JobFilter
 from holdfast.operations.filtering import filter_parameters
 from holdfast.operations.get_chain import chain_record
-from holdfast.operations.list_sources import BY_SEQ, BY_TENANT, choose_sources
+from holdfast.operations.list_sources import BY_NO_STATE, choose_sources
 from holdfast.operations.paging import PageRequest
 from holdfast.operations.statement import Operation, Statement
 
@@ -26,7 +26,7 @@ def list_chains(
     if chosen.is_impossible:
         return Page([], None)
     sources = yield from choose_sources(chosen)
-    if sources[0] not in (BY_SEQ, BY_TENANT):
+    if sources[0] not in BY_NO_STATE:
         del filters["status"]
     fragments = (*(name for name in filters if name != "status"), *request.filters)
     rows = yield Statement(

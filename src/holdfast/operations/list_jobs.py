@@ -7,7 +7,7 @@ import msgspec
 from holdfast.model.job import Job, Page
 from holdfast.model.job_filter import JobFilter
 from holdfast.operations.filtering import filter_parameters
-from holdfast.operations.list_sources import BY_SEQ, BY_TENANT, choose_sources
+from holdfast.operations.list_sources import BY_NO_STATE, choose_sources
 from holdfast.operations.paging import PageRequest
 from holdfast.operations.statement import Operation, Statement
 
@@ -24,7 +24,7 @@ def list_jobs(
     if chosen.is_impossible:
         return Page([], None)
     sources = yield from choose_sources(chosen)
-    if sources[0] not in (BY_SEQ, BY_TENANT):
+    if sources[0] not in BY_NO_STATE:
         del filters["status"]
     rows = yield Statement(
         "list_jobs",

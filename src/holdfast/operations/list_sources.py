@@ -9,7 +9,10 @@ from holdfast.model.status import Status
 from holdfast.operations.statement import Operation, Statement
 
 BY_SEQ: Final = "by_seq"
+BY_ID: Final = "by_id"
 BY_TENANT: Final = "by_tenant"
+#: whoever looks there meets jobs of every state
+BY_NO_STATE: Final = frozenset({BY_SEQ, BY_ID, BY_TENANT})
 
 #: so many are read and sorted in no time; where there are more, a walk along seq meets them soon
 _FEW_PENDING: Final = 5000
@@ -22,7 +25,7 @@ def choose_sources(chosen: JobFilter) -> Operation[tuple[str, ...]]:
     because it would cost every job something; the latest of them lie along seq.
     """
     if chosen.ids is not None or chosen.chain_ids is not None:
-        return (BY_SEQ,)  # the planner goes by the ids
+        return (BY_ID,)
     states = chosen.status
     if states is not None and Status.COMPLETED not in states:
         if Status.PENDING not in states:

@@ -57,6 +57,8 @@ tenant ASC, seq ASC
 -- part: by_seq
 -- Where a list looks: the names of its parts.
 SELECT id, seq FROM by_seq
+-- part: by_id
+SELECT id, seq FROM by_id
 -- part: by_tenant
 SELECT id, seq FROM by_tenant
 -- part: blocked

@@ -6,8 +6,9 @@
 -- locks: none.
 -- Filters, order and sources are fragments of job_fragments.sql, with the first job as job. A source that is not named is
 -- not looked at. Only completed jobs have successors, so whatever is in another state is the tail of its chain.
--- Few states may hold many old jobs, and then the planner would rather walk along seq, hoping to meet them soon: an array
--- instead of a value, and the order to match, leave it only the index that was made for them.
+-- Left to itself the planner would rather walk along seq and hope to meet what it looks for soon, which goes wrong where all
+-- of it is old. An array instead of a value, and the order to match, leave it only the index that was made for the state
+-- or the tenant; (SELECT 0) hides from it that the index of chains would do; OFFSET 0 keeps it from joining whole tables.
 WITH by_seq AS (
     SELECT tail.id, job.seq FROM /*schema.*/job AS job
     CROSS JOIN LATERAL (
@@ -22,6 +23,19 @@ WITH by_seq AS (
       AND /*filters*/true
     ORDER BY /*order*/seq DESC
     LIMIT /*limit*/50
+),
+by_id AS MATERIALIZED (
+    SELECT tail.id, job.seq FROM /*schema.*/job AS job
+    CROSS JOIN LATERAL (
+        SELECT job.id, job.status WHERE job.is_tail
+        UNION ALL
+        (SELECT later.id, later.status FROM /*schema.*/job AS later
+         WHERE NOT job.is_tail AND later.chain_id = job.id AND later.chain_index > 0
+         ORDER BY later.chain_index DESC LIMIT 1)
+    ) AS tail
+    WHERE job.chain_index = 0
+      AND /*tail_filters*/true
+      AND /*filters*/true
 ),
 by_tenant AS (
     SELECT tail.id, job.seq FROM /*schema.*/job AS job
@@ -48,8 +62,8 @@ blocked AS (
     ) AS first
     UNION ALL
     SELECT tail.id, job.seq FROM /*schema.*/job AS tail
-    JOIN /*schema.*/job AS job ON job.id = tail.chain_id
-    WHERE tail.status = ANY (ARRAY['blocked']) AND tail.chain_index > 0
+    CROSS JOIN LATERAL (SELECT * FROM /*schema.*/job AS job WHERE job.id = tail.chain_id OFFSET 0) AS job
+    WHERE tail.status = ANY (ARRAY['blocked']) AND tail.chain_index > (SELECT 0)
       AND /*filters*/true
 ),
 dead_letter AS (
@@ -62,8 +76,8 @@ dead_letter AS (
     ) AS first
     UNION ALL
     SELECT tail.id, job.seq FROM /*schema.*/job AS tail
-    JOIN /*schema.*/job AS job ON job.id = tail.chain_id
-    WHERE tail.status = ANY (ARRAY['dead_letter']) AND tail.chain_index > 0
+    CROSS JOIN LATERAL (SELECT * FROM /*schema.*/job AS job WHERE job.id = tail.chain_id OFFSET 0) AS job
+    WHERE tail.status = ANY (ARRAY['dead_letter']) AND tail.chain_index > (SELECT 0)
       AND /*filters*/true
 ),
 cancelled AS (
@@ -76,29 +90,29 @@ cancelled AS (
     ) AS first
     UNION ALL
     SELECT tail.id, job.seq FROM /*schema.*/job AS tail
-    JOIN /*schema.*/job AS job ON job.id = tail.chain_id
-    WHERE tail.status = ANY (ARRAY['cancelled']) AND tail.chain_index > 0
+    CROSS JOIN LATERAL (SELECT * FROM /*schema.*/job AS job WHERE job.id = tail.chain_id OFFSET 0) AS job
+    WHERE tail.status = ANY (ARRAY['cancelled']) AND tail.chain_index > (SELECT 0)
       AND /*filters*/true
 ),
 running AS MATERIALIZED (
     SELECT tail.id, job.seq FROM /*schema.*/job AS tail
-    JOIN /*schema.*/job AS job ON job.id = tail.chain_id
+    CROSS JOIN LATERAL (SELECT * FROM /*schema.*/job AS job WHERE job.id = tail.chain_id OFFSET 0) AS job
     WHERE tail.status = 'running'
       AND /*filters*/true
 ),
 pending AS MATERIALIZED (
     SELECT tail.id, job.seq FROM /*schema.*/job AS tail
-    JOIN /*schema.*/job AS job ON job.id = tail.chain_id
+    CROSS JOIN LATERAL (SELECT * FROM /*schema.*/job AS job WHERE job.id = tail.chain_id OFFSET 0) AS job
     WHERE tail.status = 'pending' AND NOT tail.held AND tail.crash_count = 0
       AND /*filters*/true
     UNION ALL
     SELECT tail.id, job.seq FROM /*schema.*/job AS tail
-    JOIN /*schema.*/job AS job ON job.id = tail.chain_id
+    CROSS JOIN LATERAL (SELECT * FROM /*schema.*/job AS job WHERE job.id = tail.chain_id OFFSET 0) AS job
     WHERE tail.status = 'pending' AND NOT tail.held AND tail.crash_count > 0
       AND /*filters*/true
     UNION ALL
     SELECT tail.id, job.seq FROM /*schema.*/job AS tail
-    JOIN /*schema.*/job AS job ON job.id = tail.chain_id
+    CROSS JOIN LATERAL (SELECT * FROM /*schema.*/job AS job WHERE job.id = tail.chain_id OFFSET 0) AS job
     WHERE tail.status = 'pending' AND tail.held
       AND /*filters*/true
 )

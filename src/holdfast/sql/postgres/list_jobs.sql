@@ -5,13 +5,18 @@
 -- locks: none.
 -- Filters, order and sources are fragments of job_fragments.sql. A source that is not named is not looked at: one walks
 -- along seq, each of the others has an index to where its jobs are, however few they are among however many.
--- Few states may hold many old jobs, and then the planner would rather walk along seq, hoping to meet them soon: an array
--- instead of a value, and the order to match, leave it only the index that was made for them.
+-- Left to itself the planner would rather walk along seq and hope to meet what it looks for soon, which goes wrong where all
+-- of it is old. An array instead of a value, and the order to match, leave it only the index that was made for the state
+-- or the tenant; (SELECT 0) hides from it that the index of chains would do; OFFSET 0 keeps it from joining whole tables.
 WITH by_seq AS (
     SELECT job.id, job.seq FROM /*schema.*/job AS job
     WHERE /*filters*/true
     ORDER BY /*order*/seq DESC
     LIMIT /*limit*/50
+),
+by_id AS MATERIALIZED (
+    SELECT job.id, job.seq FROM /*schema.*/job AS job
+    WHERE /*filters*/true
 ),
 by_tenant AS (
     SELECT job.id, job.seq FROM /*schema.*/job AS job
@@ -30,7 +35,7 @@ blocked AS (
     ) AS first
     UNION ALL
     SELECT job.id, job.seq FROM /*schema.*/job AS job
-    WHERE job.status = ANY (ARRAY['blocked']) AND job.chain_index > 0
+    WHERE job.status = ANY (ARRAY['blocked']) AND job.chain_index > (SELECT 0)
       AND /*filters*/true
 ),
 dead_letter AS (
@@ -43,7 +48,7 @@ dead_letter AS (
     ) AS first
     UNION ALL
     SELECT job.id, job.seq FROM /*schema.*/job AS job
-    WHERE job.status = ANY (ARRAY['dead_letter']) AND job.chain_index > 0
+    WHERE job.status = ANY (ARRAY['dead_letter']) AND job.chain_index > (SELECT 0)
       AND /*filters*/true
 ),
 cancelled AS (
@@ -56,7 +61,7 @@ cancelled AS (
     ) AS first
     UNION ALL
     SELECT job.id, job.seq FROM /*schema.*/job AS job
-    WHERE job.status = ANY (ARRAY['cancelled']) AND job.chain_index > 0
+    WHERE job.status = ANY (ARRAY['cancelled']) AND job.chain_index > (SELECT 0)
       AND /*filters*/true
 ),
 running AS MATERIALIZED (

@@ -19,6 +19,17 @@ WITH by_seq AS (
     ORDER BY /*order*/seq DESC
     LIMIT /*limit*/50
 ),
+by_id AS MATERIALIZED (
+    SELECT tail.id, job.seq AS seq FROM /*schema.*/job AS job
+    JOIN /*schema.*/job AS tail ON tail.seq = iif(job.is_tail, job.seq, (
+        SELECT later.seq FROM /*schema.*/job AS later
+        WHERE later.chain_id = job.id AND later.chain_index > 0
+        ORDER BY later.chain_index DESC LIMIT 1
+    ))
+    WHERE job.chain_index = 0
+      AND /*tail_filters*/true
+      AND /*filters*/true
+),
 by_tenant AS (
     SELECT tail.id, job.seq AS seq FROM /*schema.*/job AS job
     JOIN /*schema.*/job AS tail ON tail.seq = iif(job.is_tail, job.seq, (

@@ -11,6 +11,10 @@ WITH by_seq AS (
     ORDER BY /*order*/seq DESC
     LIMIT /*limit*/50
 ),
+by_id AS MATERIALIZED (
+    SELECT job.id, job.seq FROM /*schema.*/job AS job
+    WHERE /*filters*/true
+),
 by_tenant AS (
     SELECT job.id, job.seq FROM /*schema.*/job AS job
     WHERE job.tenant = :tenant

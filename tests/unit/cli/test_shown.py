@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from holdfast import Job, Status
-from holdfast.cli.jobs import shown_age, shown_status
+from holdfast.cli.shown import shown_age, shown_status
 
 _NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
