@@ -1,0 +1,1 @@
+"""All verbs against a model."""
