@@ -37,6 +37,10 @@ class Batch:
             call.document(job_id, options) for call, job_id in zip(self.calls, generated, strict=True)
         ]
         self.given_ids: set[str] = set()
+        self._check_ids(generated, ids)
+
+    def _check_ids(self, generated: Iterable[str], ids: Ids) -> None:
+        """Those that the caller gave: of the jobs, and of what they wait for."""
         for document, made_here in zip(self.documents, generated, strict=True):
             if document.id != made_here:
                 document.id = ids.check(document.id)
@@ -45,6 +49,8 @@ class Batch:
                         "id", document.id, "is given twice; it must be different for every job of a batch"
                     )
                 self.given_ids.add(document.id)
+            if document.more is not None and document.more.blockers:
+                document.more.blockers = [ids.check(blocker) for blocker in document.more.blockers]
 
     @property
     def queues(self) -> set[str]:

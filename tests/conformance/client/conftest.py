@@ -58,6 +58,16 @@ async def _place(app: App, face: str, url: str) -> AsyncIterator[Place]:
     app.close()
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+async def place(
+    request: pytest.FixtureRequest, face: str, sqlite_file: Path, postgres_database: tuple[str, PostgresBackdoor]
+) -> AsyncIterator[Place]:
+    """Either database."""
+    url = postgres_database[0] if request.param == "postgres" else f"sqlite:///{sqlite_file}"
+    async for place in _place(App(url, notify=False), face, url):
+        yield place
+
+
 @pytest.fixture
 async def sqlite_place(face: str, sqlite_file: Path) -> AsyncIterator[Place]:
     url = f"sqlite:///{sqlite_file}"

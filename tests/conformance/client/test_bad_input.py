@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import App, JobHandle
+from holdfast import App, Dedup, JobHandle
 from holdfast.errors import (
+    BlockerCycle,
+    ChainNotFound,
+    DuplicateKey,
     HoldfastError,
     InvalidOption,
     InvalidPayload,
@@ -55,6 +58,7 @@ def _circle() -> list[Any]:
 
 
 _AT = datetime(2026, 1, 1, tzinfo=UTC)
+_ID = new_id()
 _NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001 - that is the mistake
 
 _BAD = [
@@ -78,6 +82,41 @@ _BAD = [
     _Bad("max_attempts", lambda user: user.one(user.send.call(1), max_attempts=0), InvalidOption, "max_attempts"),
     _Bad("tenant", lambda user: user.one(user.send.call(1), tenant="a\x00"), InvalidOption, "tenant"),
     _Bad("headers", lambda user: user.one(user.send.call(1), headers={"a": 1}), InvalidOption, "headers"),
+    _Bad("naive expiry", lambda user: user.one(user.send.call(1), expires=_NAIVE), InvalidOption, "expires"),
+    _Bad("expiry", lambda user: user.one(user.send.call(1), expires="soon"), InvalidOption, "expires"),
+    _Bad("dedup", lambda user: user.one(user.send.call(1), dedup=7), InvalidOption, "dedup"),
+    _Bad("empty key", lambda user: user.one(user.send.call(1), dedup=""), InvalidOption, "dedup"),
+    _Bad("key with nul", lambda user: user.one(user.send.call(1), dedup="a\x00"), InvalidOption, "dedup"),
+    _Bad("key with surrogate", lambda user: user.one(user.send.call(1), dedup="\ud800"), InvalidOption, "surrogate"),
+    _Bad("endless key", lambda user: user.one(user.send.call(1), dedup="x" * 501), InvalidOption, "500"),
+    _Bad(
+        "scope",
+        lambda user: user.one(user.send.call(1), dedup=Dedup("k", scope="always")),  # type: ignore[arg-type]
+        InvalidOption,
+        "always",
+    ),
+    _Bad("window", lambda user: user.one(user.send.call(1), dedup=Dedup("k", window=0)), InvalidOption, "window"),
+    _Bad(
+        "conflict in a batch",
+        lambda user: user.many(
+            user.send.call(1).options(dedup="k"),
+            user.send.call(1).options(dedup=Dedup("k", on_conflict="reject")),
+        ),
+        DuplicateKey,
+        "'k'",
+    ),
+    _Bad("blockers", lambda user: user.one(user.send.call(1), blockers=7), InvalidOption, "blockers"),
+    _Bad("one blocker", lambda user: user.one(user.send.call(1), blockers=new_id()), InvalidOption, "list"),
+    _Bad("blocker's id", lambda user: user.one(user.send.call(1), blockers=["17"]), InvalidOption, "17"),
+    _Bad("blocker twice", lambda user: user.one(user.send.call(1), blockers=[_ID, _ID]), InvalidOption, "twice"),
+    _Bad("unknown blocker", lambda user: user.one(user.send.call(1), blockers=[_ID]), ChainNotFound, _ID),
+    _Bad("behind itself", lambda user: user.one(user.send.call(1), id=_ID, blockers=[_ID]), BlockerCycle, _ID),
+    _Bad(
+        "on_blocker_failure",
+        lambda user: user.one(user.send.call(1), on_blocker_failure="panic"),
+        InvalidOption,
+        "panic",
+    ),
     _Bad("unknown option", lambda user: user.one(user.send.call(1), colour="red"), InvalidOption, "colour"),
     _Bad("not a call", lambda user: user.one(user.send), InvalidOption, "call"),
     _Bad("one of many", lambda user: user.many(user.send.call(1), user.send), InvalidOption, "call"),
