@@ -11,8 +11,8 @@ _USED = re.compile(r"/\*schema\.\*/verb_(\w+)")
 _LIMIT = re.compile(r"/\*limit\*/\d+")
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)\b")
 
-#: what a plan made for an empty table would still do when the table has grown
-_SETTINGS = "SET search_path = pg_catalog, pg_temp SET enable_seqscan = off"
+#: as on our own connections: what a plan made for an empty table would still do when the table has grown
+_SETTINGS = "SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off"
 #: a limit that the planner does not know costs four fifths of the throughput
 _CUSTOM_PLANS = " SET plan_cache_mode = force_custom_plan"
 

@@ -148,8 +148,9 @@ BEGIN
         'on_conflict', CASE WHEN key IS NOT NULL THEN coalesce(/*schema.*/checked_choice(
             'on_conflict', given ->> 'on_conflict', 'keep', 'replace', 'replace_keep_schedule', 'reject'), 'keep') END,
         'blockers', nullif(/*schema.*/checked_blockers(given -> 'blockers'), '[]'),
-        'on_blocker_failure', /*schema.*/checked_choice(
-            'on_blocker_failure', given ->> 'on_blocker_failure', 'wait', 'cancel', 'run')
+        'on_blocker_failure', coalesce(
+            /*schema.*/checked_choice('on_blocker_failure', given ->> 'on_blocker_failure', 'wait', 'cancel', 'run'),
+            CASE WHEN given -> 'blockers' <> '[]' THEN 'wait' END)
     );
     RETURN jsonb_strip_nulls(jsonb_build_object(
         'id', coalesce((/*schema.*/checked_name('id', given ->> 'id'))::/*id*/uuid, /*schema.*/new_id()),
