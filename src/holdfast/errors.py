@@ -129,6 +129,14 @@ class WrongConnection(TransactionError):
         self.kind = name
 
 
+class WrongDatabase(WrongConnection):
+    """tx= leads to another database, or another file, than the app's."""
+
+    def __init__(self, tx: object, database: str, why: str) -> None:
+        super().__init__(tx, why)
+        self.database = database
+
+
 class AbortedTransaction(TransactionError):
     """An earlier statement already failed in the caller's transaction."""
 

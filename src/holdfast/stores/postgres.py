@@ -24,6 +24,7 @@ from holdfast.errors import (
     NotMigrated,
     SerializationConflict,
     StoreError,
+    WrongDatabase,
 )
 from holdfast.model.clock import iso
 from holdfast.model.fork import forget_after_fork
@@ -32,7 +33,7 @@ from holdfast.operations.identify_database import DatabaseIdentity, identify_dat
 from holdfast.operations.migrate import Migration, check_schema, migrate
 from holdfast.operations.statement import Rows, Statement, Verb
 from holdfast.sql import Script, SqlLibrary, Style
-from holdfast.stores.borrowed import AsyncBorrowed, Borrowed, OtherDatabase, recognise, recognise_async
+from holdfast.stores.borrowed import AsyncBorrowed, Borrowed, recognise, recognise_async
 from holdfast.stores.known import CODE_VERSION, known_migrations, migration_sql
 from holdfast.stores.open import StoreConfig
 
@@ -200,7 +201,7 @@ class PostgresSyncStore:
             self._identify()
         try:
             borrowed.begin()
-        except OtherDatabase:
+        except WrongDatabase:
             # Our tables may have been dropped and made anew since we looked.
             if not self._identify():
                 raise
@@ -324,7 +325,7 @@ class PostgresAsyncStore:
             await self._identify()
         try:
             await borrowed.begin()
-        except OtherDatabase:
+        except WrongDatabase:
             if not await self._identify():
                 raise
             await borrowed.begin()

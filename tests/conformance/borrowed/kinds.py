@@ -238,12 +238,7 @@ def _django(make: str) -> Opener:
                     cursor.execute(text)
 
             await call(blocks.begin)
-            tx: Any = {
-                "connection": django_connection,
-                "connections[…]": wrapper,
-                "cursor": await call(wrapper.cursor),
-                "alias": alias,
-            }[make]
+            tx = alias if make == "alias" else django_connection
             try:
                 yield Opened(
                     shop,
@@ -285,6 +280,6 @@ KINDS = [
     *(
         Kind(f"django {make} on {dialect}", dialect, _django(make))
         for dialect in ("postgres", "sqlite")
-        for make in ("connection", "connections[…]", "cursor", "alias")
+        for make in ("connection", "alias")
     ),
 ]

@@ -6,10 +6,12 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.adapt import Loader
 from psycopg.rows import dict_row, namedtuple_row, scalar_row
 from psycopg.types.string import StrDumper, TextLoader
 
 from holdfast.errors import AbortedTransaction, NoTransaction, WrongConnection
+from holdfast.operations.list_jobs import list_jobs
 from tests.conformance.borrowed.shop import Shop
 
 
@@ -165,6 +167,26 @@ def test_the_users_dumpers_and_loaders_of_json_do_not_matter(postgres_shop: Shop
         connection.adapters.register_loader("json", TextLoader)
         job = postgres_shop.enqueue(connection)
     assert postgres_shop.has(job)
+
+
+class Junk(Loader):
+    """What a user may want, and nobody else."""
+
+    def load(self, data: Any) -> Any:
+        return ("junk", bytes(data))
+
+
+def test_the_users_loaders_of_plain_types_stay(postgres_shop: Shop) -> None:
+    """Ours are text, numbers and truth values whatever the user makes of them."""
+    with psycopg.connect(postgres_shop.url) as connection:
+        for name in ("text", "int2", "int4", "int8", "bool", "json", "jsonb", "uuid", "timestamptz"):
+            connection.adapters.register_loader(name, Junk)
+        job = postgres_shop.enqueue(connection)
+        postgres_shop.enqueue(connection, job)
+        assert list(postgres_shop.existing) == [job]
+        found = postgres_shop.run(connection, lambda: list_jobs(limit=1)).items
+        assert connection.execute("SELECT 'mine'::text, 1").fetchone() == (("junk", b"mine"), ("junk", b"1"))
+    assert found == postgres_shop.face.run(lambda: list_jobs(limit=1), read_only=True).items
 
 
 def test_a_failure_inside_a_savepoint_needs_only_its_rollback(postgres_shop: Shop) -> None:

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from sqlalchemy import event, orm
 
 from holdfast.app import App
-from holdfast.errors import NotMigrated, WrongConnection
+from holdfast.errors import NotMigrated, WrongDatabase
 from tests.conformance.borrowed.django_site import django_database
 from tests.conformance.borrowed.kinds import KINDS, Kind, Opened, engine_url
 from tests.conformance.borrowed.shop import Shop
@@ -51,8 +51,9 @@ async def guest(postgres_url: str, elsewhere: str) -> AsyncIterator[Guest]:
 async def refused(opened: Opened, what: str) -> None:
     """Twice: nothing may be remembered of the first time."""
     for _ in range(2):
-        with pytest.raises(WrongConnection, match=f"leads to the database 'elsewhere_.*', which {what}, but this app"):
+        with pytest.raises(WrongDatabase, match=f"'elsewhere_.*', which {what}, but this app") as caught:
             await opened.enqueue()
+        assert caught.value.database.startswith("elsewhere_")
 
 
 @pytest.mark.parametrize("kind", POSTGRES)
@@ -91,7 +92,7 @@ def test_a_copy_of_the_database(postgres_shop: Shop, postgres_server: PostgresAd
     def send_receipt() -> None: ...
 
     try:
-        with app.client() as client, psycopg.connect(url) as connection, pytest.raises(WrongConnection, match="_copy"):
+        with app.client() as client, psycopg.connect(url) as connection, pytest.raises(WrongDatabase, match="_copy"):
             client.enqueue(send_receipt.call(), tx=connection)
     finally:
         postgres_server.drop_database(f"{ours}_copy")
@@ -115,7 +116,7 @@ def test_the_same_names_and_numbers_on_another_server(tmp_path: Any) -> None:
         def send_receipt() -> None: ...
 
         with app.client() as client:
-            with psycopg.connect(urls[1]) as connection, pytest.raises(WrongConnection, match="other Holdfast tables"):
+            with psycopg.connect(urls[1]) as connection, pytest.raises(WrongDatabase, match="other Holdfast tables"):
                 client.enqueue(send_receipt.call(), tx=connection)
             with psycopg.connect(urls[0]) as connection:
                 client.enqueue(send_receipt.call(), tx=connection)
@@ -124,12 +125,12 @@ def test_the_same_names_and_numbers_on_another_server(tmp_path: Any) -> None:
 def test_an_idle_connection_is_left_idle(guest: Guest) -> None:
     """The look began a transaction where there was none."""
     with psycopg.connect(guest.url) as connection:
-        with pytest.raises(WrongConnection):
+        with pytest.raises(WrongDatabase):
             guest.enqueue(connection)
         assert connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
     engine = sqlalchemy.create_engine(engine_url(guest, "psycopg"))
     with engine.connect() as tx:
-        with pytest.raises(WrongConnection):
+        with pytest.raises(WrongDatabase):
             guest.enqueue(tx)
         assert not tx.in_transaction()
     engine.dispose()

@@ -7,14 +7,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.errors import AbortedTransaction, NoTransaction, WrongConnection
+from holdfast.errors import AbortedTransaction, NoTransaction, WrongConnection, WrongDatabase
 from holdfast.operations.statement import Rows, Statement
 from holdfast.stores.borrowed.base import BorrowingStore
-from holdfast.stores.borrowed.same_database import (
-    OtherDatabase,
-    refuse_other_database,
-    refuse_other_database_async,
-)
+from holdfast.stores.borrowed.same_database import refuse_other_database, refuse_other_database_async
 from holdfast.stores.borrowed.script_run import Values, run_script, run_script_async
 
 # libpq's numbers; psycopg's enumerations compare equal to them
@@ -42,7 +38,7 @@ class PsycopgConnection:
         was_idle = is_idle(self._connection)
         try:
             refuse_other_database(self._tx, self._connection, self._store, self.execute)
-        except OtherDatabase:
+        except WrongDatabase:
             if was_idle:
                 self._connection.rollback()
             raise
@@ -81,7 +77,7 @@ class PsycopgAsyncConnection:
         was_idle = is_idle(self._connection)
         try:
             await refuse_other_database_async(self._tx, self._connection, self._store, self.execute)
-        except OtherDatabase:
+        except WrongDatabase:
             if was_idle:
                 await self._connection.rollback()
             raise

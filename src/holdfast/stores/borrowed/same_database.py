@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from holdfast.errors import WrongConnection
+from holdfast.errors import WrongDatabase
 from holdfast.operations.drive import adrive, drive
 from holdfast.operations.identify_database import DatabaseIdentity, identify_database
 from holdfast.operations.statement import Rows, Statement
@@ -19,18 +19,6 @@ from holdfast.stores.borrowed.base import BorrowingStore
 
 #: the identity that was found behind a driver's connection, for as long as the connection lives
 _found: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-
-
-class OtherDatabase(WrongConnection):
-    """The connection leads to another database than the store's, or the store's tables were made anew meanwhile."""
-
-    def __init__(self, tx: object, found: DatabaseIdentity, store: BorrowingStore) -> None:
-        what = "has no Holdfast tables" if found.identity is None else "has other Holdfast tables"
-        super().__init__(
-            tx,
-            f"it leads to the database {found.name!r}, which {what}, but this app keeps its jobs in {store.url}; "
-            f"use one database for both",
-        )
 
 
 def refuse_other_database(
@@ -55,5 +43,11 @@ def _is_known(connection: Any, store: BorrowingStore) -> bool:
 
 def _judge(tx: object, connection: Any, store: BorrowingStore, found: DatabaseIdentity) -> None:
     if found.identity is None or found.identity != store.identity:
-        raise OtherDatabase(tx, found, store)
+        what = "has no Holdfast tables" if found.identity is None else "has other Holdfast tables"
+        raise WrongDatabase(
+            tx,
+            found.name,
+            f"it leads to the database {found.name!r}, which {what}, but this app keeps its jobs in {store.url}; "
+            f"use one database for both",
+        )
     _found[connection] = found.identity

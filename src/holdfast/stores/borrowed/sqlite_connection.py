@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from holdfast.errors import NoTransaction, WrongConnection
+from holdfast.errors import NoTransaction, WrongConnection, WrongDatabase
 from holdfast.operations.drive import drive
 from holdfast.operations.statement import Rows, Statement
 from holdfast.operations.take_write_lock import take_write_lock
@@ -94,8 +94,9 @@ def refuse_other_file(tx: object, databases: Rows, store: SqliteFile) -> None:
     path = next(path for _, name, path in databases if name == "main")
     # Not samefile: through a hard link SQLite would look for another WAL.
     if path != store.path and (not path or os.path.realpath(path) != store.path):
-        raise WrongConnection(
+        raise WrongDatabase(
             tx,
+            path,
             f"it is open on {path or 'a database in memory'} but this app's jobs are in {store.path}; "
             f"use one file for both",
         )
