@@ -148,7 +148,7 @@ class AsyncClient:
 
         - `output`: checked against the job type's, if this app knows it; or a call, with which the chain goes on.
 
-        The handler of a running job learns that its lease is lost. A job that has finished raises AlreadyFinished.
+        The handler of a running job is told to stop. A job that has finished raises AlreadyFinished.
         Returns the chain's last job as it stands then: the one completed, or the next one.
         """
         job_id = job_id_of(job, self._ids)

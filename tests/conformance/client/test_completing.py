@@ -143,7 +143,7 @@ class Promises:
         assert (await settled(place.client.get_chain(other))).job_count == (2 if commits else 1)
 
     async def test_the_running_handler_learns_of_it(self, place: Place) -> None:
-        """It is cancelled as having lost its lease, and its own ending changes nothing."""
+        """It is cancelled and told why, and its own ending changes nothing."""
         started = asyncio.Event()
         told: list[Any] = []
 
@@ -164,7 +164,7 @@ class Promises:
             async with asyncio.timeout(15):
                 while not told:  # noqa: ASYNC110 - the handler's end is what is waited for
                     await asyncio.sleep(0.01)
-        assert told == [Cancellation.LEASE_LOST]
+        assert told == [Cancellation.COMPLETED_ELSEWHERE]
         found = await settled(place.client.get_job(chain))
         assert (found.status, found.output, found.completed_by) == (Status.COMPLETED, "outside", None)
 

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import App, JobHandle, Status
+from holdfast import App, Context, JobHandle, Status, SyncContext
 from holdfast.client import attendance, waiting
 from holdfast.errors import (
     ChainCancelled,
@@ -266,6 +266,31 @@ class Promises:
         with running("job-1"), pytest.raises(WaitRefused, match="blockers=") as caught:
             await waits.wait(chain)
         assert caught.value.job_id == "job-1"
+
+    async def test_handlers_are_refused(self, waits: Waits) -> None:
+        """By the worker that runs them, on the event loop and in threads; also in what they hand on to threads."""
+        other = await waits.enqueue(delay=3600)
+
+        async def plain(ctx: Context) -> None:
+            await ctx.client.wait(other.id, 0.1)
+
+        async def in_thread(ctx: Context) -> None:
+            with waits.app.client() as client:
+                await asyncio.to_thread(client.wait, other.id, 0.1)
+
+        def threaded(ctx: SyncContext) -> None:
+            ctx.client.wait(other.id, 0.1)
+
+        chains = []
+        for handler in (plain, in_thread, threaded):
+            job: JobHandle[[], None] = waits.app.job(queue="handlers")(handler)
+            chains.append(await settled(waits.place.client.enqueue(job.call(), max_attempts=1)))
+        await adrain(waits.app, queues=["handlers"])
+        for chain in chains:
+            with pytest.raises(ChainFailed, match="WaitRefused"):
+                await waits.wait(chain)
+        with pytest.raises(WaitTimeout):
+            await waits.wait(other, 0.1)  # nobody else is in a handler
 
     async def test_inside_the_enqueuing_transaction(self, waits: Waits) -> None:
         """Nobody can see the chain before the commit, so nothing can finish it."""
