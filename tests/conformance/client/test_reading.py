@@ -250,13 +250,12 @@ class TestSqlite(Reading):
     def place(self, sqlite_place: Place) -> Place:
         return sqlite_place
 
-    async def test_a_reading_transaction_becomes_a_writing_one(self, place: Place) -> None:
-        """Begun deferred, it holds no lock yet; a locking read takes it."""
+    async def test_lock_in_a_deferred_transaction(self, place: Place) -> None:
+        """Begun without a lock of its own, the caller's transaction has one from the locking read on."""
         chain = await settled(place.client.enqueue(_work(place.app).call(1)))
         connection = await place.connect(autocommit=True)
         try:
             await settled(connection.execute("BEGIN"))
-            await settled(place.client.get_job(chain.id, tx=connection))
             assert not await asyncio.to_thread(_is_locked, place, chain.id)
             await settled(place.client.get_chain(chain, lock=True, tx=connection))
             assert await asyncio.to_thread(_is_locked, place, chain.id)

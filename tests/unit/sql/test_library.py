@@ -48,7 +48,7 @@ def test_index_and_bare_names() -> None:
 def test_nothing_of_the_templates_is_left(dialect: str, style: Style) -> None:
     """No identifier, type, limit or header comment is left to the database, and no part is empty."""
     for name, text in _all(dialect, style):
-        assert not re.search(r"/\*(?!filters|order)", text), name
+        assert not re.search(r"/\*(?!\w*filters|\w*order|sources)", text), name
         assert not re.search(r"^--", text, re.MULTILINE), name
         assert text.strip(), name
         assert not text.endswith(";"), name
@@ -121,17 +121,27 @@ def test_what_the_header_promises() -> None:
 
 @pytest.mark.parametrize("dialect", _DIALECTS)
 def test_slots(dialect: str) -> None:
-    """Filters are joined by AND, each in parentheses; without any, everything passes."""
+    """Filters are joined by AND, each in parentheses, sources by UNION ALL; what is not filled stays as it stands."""
     library = _library(dialect)
-    text = library.script(
-        "list_jobs", {"limit": 5}, {"filters": ("queue", "tenant"), "order": ("oldest_first",)}
-    ).parts[0]
-    assert re.search(r"WHERE \(queue = .*\) AND \(tenant = .*\)\s+ORDER BY seq ASC\s+LIMIT 5", text.text)
-    assert set(text.parameters) == {"queue", "tenant"}
+    slots = {"filters": ("queue", "type_name"), "order": ("oldest_first",), "sources": ("blocked", "running")}
+    text = library.script("list_jobs", {"limit": 5}, slots).parts[0]
+    assert re.search(r"WHERE \(job\.queue = .*\) AND \(job\.type_name = .*\)\s+ORDER BY seq ASC\s+LIMIT 5", text.text)
+    assert "SELECT id, seq FROM blocked UNION ALL SELECT id, seq FROM running\n" in text.text
+    assert set(text.parameters) == {"queue", "type_name", "tenant"}
     plain = library.script("list_jobs", {"limit": 5}, {"filters": (), "order": ("newest_first",)}).parts[0]
     assert re.search(r"WHERE (/\*filters\*/)?true\s+ORDER BY seq DESC", plain.text)
+    assert "SELECT id, seq FROM by_seq\n" in plain.text
     with pytest.raises(KeyError):
         library.script("list_jobs", {"limit": 5}, {"filters": ("1 = 1",), "order": ("newest_first",)})
+
+
+@pytest.mark.parametrize("dialect", _DIALECTS)
+def test_documents(dialect: str) -> None:
+    """Whoever reads whole jobs reads the same columns, written down once."""
+    library = _library(dialect)
+    document = "to_json(job)::text" if dialect == "postgres" else "'lease_generation', job.lease_generation"
+    for verb in ("get_job", "lock_job", "get_chain", "lock_chain", "list_jobs", "list_chains", "list_blocked_jobs"):
+        assert library.script(verb, {"limit": 5}).parts[-1].text.count(document) == 1
 
 
 def test_rendered_once() -> None:

@@ -1,11 +1,8 @@
 -- lock_chain: one chain with its last job locked until the transaction ends.
 -- params: id text
 -- returns: chain json, tail json
--- concurrency: the file has one writer, and from here on it is this transaction.
--- locks: the file, against other writers: a transaction that only read so far has to become a writing one.
--- part: become_writer
-UPDATE /*schema.*/job SET id = id WHERE false;
--- part: chain
+-- concurrency: the file has one writer. Whoever runs this is it: a borrowed transaction takes the write lock first.
+-- locks: none beyond that.
 SELECT json_object('id', first.id, 'type_name', first.type_name, 'created_at', first.created_at) AS chain,
        /*document*/job.id AS tail
 FROM /*schema.*/job AS first
