@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, LiteralString, cast
+from typing import Any
 
 import psycopg
 import pytest
@@ -63,8 +63,8 @@ class Surface:
         ((value,),) = self.sql(text, *parameters, role=role)
         return value
 
-    def text(self, text: str) -> LiteralString:
-        return cast("LiteralString", text.replace("{s}", self.schema))
+    def text(self, text: str) -> bytes:
+        return text.replace("{s}", self.schema).encode()
 
     def refusal(self, text: str, *parameters: object, role: str | None = None) -> str:
         """The SQLSTATE of what is refused."""
@@ -79,7 +79,7 @@ class Surface:
         settings = [f"--set={name}={value}" for name, value in variables.items()]
         ended = subprocess.run(
             [psql_program(), *options, *settings, "-f", "-", self.url_of(role)],
-            input=self.text(text), check=False, capture_output=True, text=True, timeout=60,
+            input=text.replace("{s}", self.schema), check=False, capture_output=True, text=True, timeout=60,
             env={name: value for name, value in os.environ.items() if not name.startswith("PG")},
         )  # fmt: skip
         if ended.returncode:
@@ -100,12 +100,12 @@ class Surface:
                 for table in _TABLES
             }
 
-    def enqueue(self, type_name: str = "note", **options: object) -> str:
+    def enqueue(self, type_name: str = "note", **options: Any) -> str:
         """As the owner, by named arguments."""
         given = "".join(f", {name} => %s" for name in options)
         return str(self.one(f"SELECT {{s}}.enqueue(%s{given})", type_name, *options.values()))
 
-    def claim(self, worker: str = "w1", **options: object) -> list[Mapping[str, Any]]:
+    def claim(self, worker: str = "w1", **options: object) -> list[dict[str, Any]]:
         given = "".join(f", {name} => %s" for name in options)
         with psycopg.connect(self.url, autocommit=True, row_factory=dict_row) as connection:
             text = self.text(f"SELECT * FROM {{s}}.claim(%s{given})")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -207,7 +208,7 @@ def test_fail_until_dead(surface: Surface) -> None:
     ],
 )
 def test_attempts_allowed(
-    surface: Surface, options: dict[str, object], arguments: str, setting: str | None, outcome: str
+    surface: Surface, options: dict[str, Any], arguments: str, setting: str | None, outcome: str
 ) -> None:
     """The job's own, then the operator's, then the type's; a final failure asks nobody."""
     if setting is not None:
