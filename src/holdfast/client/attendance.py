@@ -200,8 +200,8 @@ class _Desk:
         if self._is_stopped:
             return
         self._task = asyncio.current_task()
-        store = self._surroundings.open_store()
         self._listener = self._surroundings.open_listener()
+        store = self._surroundings.open_store()
         try:
             while True:
                 await self._announce(store)
@@ -257,11 +257,11 @@ class _Desk:
         """Before the look: an end that comes after it is told."""
         if self._is_silent:
             return
+        await self._withdraw(store, self._announced - self._watches.keys())
         now = time.monotonic()
         if now > self._announce_again:
             self._announced.clear()
             self._announce_again = now + _ANNOUNCE_AGAIN
-        await self._withdraw(store, self._announced - self._watches.keys())
         if newcomers := self._watches.keys() - self._announced:
             channel = self._surroundings.channel or ""
             if await self._tell(store, lambda: announce_waiters(channel, newcomers)):

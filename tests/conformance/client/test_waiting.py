@@ -385,6 +385,25 @@ class TestPostgres(Promises):
             yield waits
 
 
+@pytest.mark.parametrize("face", ["sync", "async"])
+async def test_connections_are_killed(postgres_database: tuple[str, PostgresBackdoor], face: str) -> None:
+    """A wait outlives the connections that it uses, and is told of the end by those that come after them."""
+    url, backdoor = postgres_database
+    kill = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+              WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"""
+    async with _waits(url, face) as waits:
+        chain = await waits.enqueue()
+        task = waits.waiting(chain)
+        await waits.is_attended()
+        for _ in range(3):
+            await waits.until(lambda: len(waits.listeners()) == 1)
+            assert backdoor.execute(kill, {})
+            await asyncio.sleep(0.3)
+        await waits.other(lambda client: client.complete_job(chain.id, RECEIPT))
+        assert await task == RECEIPT
+        assert (waits.desks(), waits.announced()) == ([], 0)
+
+
 @pytest.mark.parametrize("seconds", [0.01, 0.5])
 async def test_cancelled_task(sqlite_file: Path, seconds: float) -> None:
     """Nothing is left of a wait whose task is cancelled, early or late."""
