@@ -11,7 +11,11 @@ from collections.abc import Sequence
 
 import click
 
+from holdfast.cli.chains import chains
+from holdfast.cli.control import CONTROL_COMMANDS
+from holdfast.cli.dead import dead
 from holdfast.cli.demo.command import demo
+from holdfast.cli.enqueue import enqueue
 from holdfast.cli.jobs import jobs
 from holdfast.cli.loading import ImportFailed
 from holdfast.cli.migrate import migrate
@@ -54,7 +58,9 @@ def _name_variables(command: click.Command, prefix: str) -> None:
         _name_variables(child, f"{prefix}_{name}")
 
 
-for _command in (worker, migrate, jobs, demo):
+for _command in (enqueue, *CONTROL_COMMANDS):
+    jobs.add_command(_command)
+for _command in (worker, migrate, jobs, chains, dead, demo):
     holdfast.add_command(_command)
 _name_variables(holdfast, "HOLDFAST")
 

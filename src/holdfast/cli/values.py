@@ -24,12 +24,19 @@ def instant(text: str) -> datetime:
     ago = _read_duration(text)
     if ago is not None and not text.strip().isdigit():
         return datetime.now(UTC) - ago
+    return _read_instant(text, "how long ago: 90s, 30m, 2h, 7d")
+
+
+def point_in_time(text: str) -> datetime:
+    """A point in time: ISO 8601 with a time zone, or now."""
+    return datetime.now(UTC) if text.strip() == "now" else _read_instant(text, "now")
+
+
+def _read_instant(text: str, instead: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is not a time; write 2026-05-01T12:00Z, or how long ago: 90s, 30m, 2h, 7d"
-        ) from None
+        raise click.BadParameter(f"{text!r} is not a time; write 2026-05-01T12:00Z, or {instead}") from None
     if moment.utcoffset() is None:
         midnight = "" if "T" in text else "T00:00"
         raise click.BadParameter(f"{text!r} has no time zone; write {text}{midnight}Z for UTC")
