@@ -1,4 +1,4 @@
-"""`holdfast migrate`: up, status and sql."""
+"""`holdfast migrate`: up, status, sql and roles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import psycopg
 import pytest
 from psycopg.sql import SQL
 
+from holdfast import App
 from tests.e2e.conftest import CommandLine
+
+VERSIONS = [migration.version for migration in App("sqlite:///unused.db").store.known_migrations()]
 
 
 def test_up_once_and_again(command: CommandLine, url: str) -> None:
@@ -40,9 +43,10 @@ def test_status_creates_no_file(command: CommandLine, sqlite_path: Path) -> None
 def test_status_formats(command: CommandLine, sqlite_path: Path) -> None:
     """One document, or one line per migration."""
     url = f"sqlite:///{sqlite_path}"
-    assert [state["state"] for state in _status(command, url)] == ["missing"]
+    states = _status(command, url)
+    assert [(state["version"], state["state"]) for state in states] == [(version, "missing") for version in VERSIONS]
     lines = command.run("migrate", "status", "--url", url, "--format=jsonl").stdout.splitlines()
-    assert [json.loads(line)["version"] for line in lines] == [1]
+    assert [json.loads(line)["version"] for line in lines] == VERSIONS
 
 
 def test_sql_is_what_up_would_run(command: CommandLine, url: str) -> None:
@@ -54,6 +58,49 @@ def test_sql_is_what_up_would_run(command: CommandLine, url: str) -> None:
     nothing = command.run("migrate", "sql", "--url", url)
     assert (nothing.stdout, nothing.returncode) == ("", 0)
     assert nothing.stderr.startswith("nothing to do: ")
+
+
+def test_functions_of_other_code_are_made_anew(command: CommandLine, new_postgres_url: str) -> None:
+    """With the same schema: `sql` prints them, and so does nothing but `up` after them."""
+    command.run("migrate", "up", "--url", new_postgres_url)
+    _execute(new_postgres_url, "COMMENT ON FUNCTION holdfast.is_terminal(text) IS 'Holdfast 0.0.1 older'")
+    printed = command.run("migrate", "sql", "--url", new_postgres_url).stdout
+    assert "CREATE OR REPLACE FUNCTION" in printed
+    assert 'CREATE TABLE "' not in printed
+    _execute(new_postgres_url, printed)
+    assert command.run("migrate", "sql", "--url", new_postgres_url).stdout == ""
+
+
+def test_roles_are_printed_or_made(command: CommandLine, new_postgres_url: str) -> None:
+    """Named after the schema; made only when asked for, again without harm, and with their rights."""
+    at = ("--url", new_postgres_url, "--schema=rolled", "--prefix=x_")
+    command.run("migrate", "up", *at)
+    printed = command.run("migrate", "roles", *at)
+    assert (printed.returncode, printed.stderr) == (0, "")
+    assert 'CREATE ROLE "rolled_x_producer"' in printed.stdout
+    with psycopg.connect(new_postgres_url, autocommit=True) as connection:
+        exists = "SELECT to_regrole('rolled_x_producer') IS NOT NULL"
+        assert connection.execute(exists).fetchone() == (False,)
+        try:
+            for _ in range(2):
+                done = command.run("migrate", "roles", "--apply", *at)
+                assert done.returncode == 0, done.stderr
+                assert done.stdout.startswith("roles created")
+            may = "SELECT has_function_privilege('rolled_x_producer', 'rolled.x_enqueue'::regproc, 'EXECUTE')"
+            assert connection.execute(may).fetchone() == (True,)
+        finally:
+            connection.execute("DROP SCHEMA rolled CASCADE")
+            for role in ("producer", "worker", "reader", "operator"):
+                connection.execute(f"DROP ROLE IF EXISTS rolled_x_{role}".encode())
+
+
+def test_roles_need_postgres_and_a_schema(command: CommandLine, new_postgres_url: str) -> None:
+    on_sqlite = command.run("migrate", "roles", "--url", "sqlite:///jobs.db")
+    assert on_sqlite.returncode == 2
+    assert "SQLite knows no roles" in on_sqlite.stderr
+    too_early = command.run("migrate", "roles", "--apply", "--url", new_postgres_url)
+    assert too_early.returncode == 1
+    assert "holdfast migrate up" in too_early.stderr
 
 
 def test_schema_and_prefix_are_obeyed(command: CommandLine, new_postgres_url: str) -> None:
@@ -72,7 +119,8 @@ def test_the_app_names_the_database(command: CommandLine, tmp_path: Path) -> Non
     )
     assert command.run("migrate", "up", "--app=mine:app", HOLDFAST_URL="sqlite:///other.db").returncode == 0
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT version FROM mine_migration").fetchall() == [(1,)]
+        found = connection.execute("SELECT version FROM mine_migration ORDER BY version").fetchall()
+        assert found == [(version,) for version in VERSIONS]
     both = command.run("migrate", "up", "--app=mine:app", "--url=sqlite:///other.db")
     assert both.returncode == 2
     assert "give one of them" in both.stderr

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.errors import NotMigrated, SchemaTooNew
 from holdfast.operations.drive import drive
-from holdfast.operations.migrate import Migration, check_schema, migrate
+from holdfast.operations.migrate import Functions, Migration, check_schema, migrate
 from holdfast.operations.statement import Rows, Statement
 
 _KNOWN = [Migration(1, "first", "0.1.0"), Migration(2, "second", "0.2.0")]
@@ -15,14 +15,17 @@ _KNOWN = [Migration(1, "first", "0.1.0"), Migration(2, "second", "0.2.0")]
 class _Database:
     """Answers as one with the given migrations would, and remembers what was run."""
 
-    def __init__(self, *applied: tuple[int, str, str]) -> None:
+    def __init__(self, *applied: tuple[int, str, str], stamp: str | None = None) -> None:
         self.applied = list(applied)
+        self.stamp = stamp
         self.ran: list[str] = []
 
     def __call__(self, statement: Statement) -> Rows:
         self.ran.append(statement.name)
         if statement.name == "find_migrations":
             return [(bool(self.applied),)]
+        if statement.name == "find_functions":
+            return [(self.stamp,)]
         return self.applied if statement.name == "read_migrations" else []
 
 
@@ -55,3 +58,26 @@ def test_check(applied: list[tuple[int, str, str]], code: str, error: type[Excep
         return
     with pytest.raises(error):
         drive(check_schema(_KNOWN, code), _Database(*applied))
+
+
+FUNCTIONS = Functions(["functions/first", "functions/second"], "0.2.0", "abc")
+
+
+@pytest.mark.parametrize(
+    ("newest", "stamp", "is_made"),
+    [
+        (2, None, True),
+        (2, "Holdfast 0.2.0 abc", False),
+        (2, "Holdfast 0.2.0 other", True),
+        (2, "Holdfast 0.1.9 abc", True),
+        (2, "Holdfast 0.10.0 other", False),
+        (2, "somebody's own words", True),
+        (3, "Holdfast 0.1.0 other", False),
+    ],
+)
+def test_functions_follow_the_code(newest: int, stamp: str | None, is_made: bool) -> None:
+    """Made anew when they are other ones, but not over those of newer code or on a newer schema."""
+    database = _Database(*((version, "any", "0.1.0") for version in range(1, newest + 1)), stamp=stamp)
+    assert drive(migrate(_KNOWN, FUNCTIONS), database) == []
+    made = ["functions/first", "functions/second", "stamp_functions"]
+    assert [name for name in database.ran if name in made] == (made if is_made else [])

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from holdfast.sql import SqlLibrary, Style
+from holdfast.notify.open import work_channel
+from holdfast.sql import Script, SqlLibrary, Style
 from holdfast.sql.library import verbs
 
 _DIALECTS = ("postgres", "sqlite")
@@ -23,9 +24,13 @@ def _all(dialect: str, style: Style) -> list[tuple[str, str]]:
     scripts = [library.script(name, {"limit": 7}) for name in verbs(dialect) if not name.endswith(_FRAGMENTS)]
     return [
         (f"{script.name}/{part.name}", part.text)
-        for script in [*scripts, *library.migrations()]
+        for script in [*scripts, *library.migrations(), *library.functions(), *_roles(library)]
         for part in script.parts
     ]
+
+
+def _roles(library: SqlLibrary) -> list[Script]:
+    return [library.script("roles/create")] if library.dialect == "postgres" else []
 
 
 def test_identifiers_are_quoted_with_schema_and_prefix() -> None:
@@ -59,7 +64,7 @@ def test_id_type(dialect: str) -> None:
     """Columns and casts of ids have the type that was chosen."""
     library = SqlLibrary(dialect, "jobs", "", Style.NAMED, "text")
     for script in library.migrations():
-        assert all("uuid" not in part.text for part in script.parts)
+        assert not [part.name for part in script.parts if re.search(r"\buuid\b", part.text)]
 
 
 def test_parameter_styles() -> None:
@@ -142,6 +147,46 @@ def test_documents(dialect: str) -> None:
     document = "to_json(job)::text" if dialect == "postgres" else "'lease_generation', job.lease_generation"
     for verb in ("get_job", "lock_job", "get_chain", "lock_chain", "list_jobs", "list_chains", "list_blocked_jobs"):
         assert library.script(verb, {"limit": 5}).parts[-1].text.count(document) == 1
+
+
+def test_verbs_become_functions() -> None:
+    """The text is the verb's own; parameters are positions, a limit is one of them and is planned for."""
+    parts = {part.name: part for part in _library("postgres", Style.PYFORMAT).script("functions/verbs").parts}
+    claim = parts["claim_jobs"]
+    assert '"jobs"."x_verb_claim_jobs"(' in claim.text
+    assert '"limit" integer DEFAULT NULL' in claim.text
+    assert "plan_cache_mode = force_custom_plan" in claim.text
+    assert "RETURN QUERY WITH lane" in claim.text
+    assert "LIMIT $" in claim.text
+    assert claim.parameters == ()
+    assert "RETURNS void" in parts["delete_chains"].text
+    assert "plan_cache_mode" not in parts["delete_chains"].text
+    assert all(
+        "search_path = pg_catalog, pg_temp" in text.text for name, text in parts.items() if name in verbs("postgres")
+    )
+
+
+def test_every_function_loses_its_rights() -> None:
+    """Verbs and all others, by their names."""
+    library = _library("postgres")
+    created = {
+        name
+        for script in library.functions()
+        for part in script.parts
+        for name in re.findall(r'CREATE (?:OR REPLACE )?FUNCTION "jobs"\."(x_\w+)"', part.text)
+    }
+    (revoked,) = library.script("functions/rights").parts
+    assert created == set(re.findall(r'"jobs"\."(x_\w+)"', revoked.text))
+    assert len(created) > 60
+    assert _library("sqlite").functions() == []
+
+
+def test_channel_and_roles() -> None:
+    """Both have names of their own to keep databases of one server apart."""
+    library = SqlLibrary("postgres", "jobs", "x_", Style.NAMED, "uuid", "shop")
+    hints = next(part for part in library.script("functions/enqueue").parts if part.name == "hint_work")
+    assert f"'{work_channel('shop')}'" in hints.text
+    assert 'CREATE ROLE "jobs_x_producer" NOLOGIN' in library.script("roles/create").parts[0].text
 
 
 def test_rendered_once() -> None:
