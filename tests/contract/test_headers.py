@@ -177,8 +177,9 @@ def _insert_status(job: str, status: str) -> str:
     moment = "'2030-01-01T00:00:00.000000Z'"
     finished = moment if status in TERMINAL else "NULL"
     leased_by, leased_until = ("'worker'", moment) if status == Status.RUNNING else ("NULL", "NULL")
+    waiting_for = int(status == Status.BLOCKED)
     return f"""
         INSERT INTO {job} (id, chain_id, type_name, chain_type_name, queue, input, status, created_at, scheduled_at,
-                           ready_at, finished_at, leased_by, leased_until)
+                           ready_at, finished_at, leased_by, leased_until, waiting_for)
         VALUES (?, '00000000-0000-0000-0000-000000000000', 'x', 'x', 'x', '{{}}', '{status}', {moment}, {moment},
-                {moment}, {finished}, {leased_by}, {leased_until})"""
+                {moment}, {finished}, {leased_by}, {leased_until}, {waiting_for})"""

@@ -27,7 +27,14 @@ class JobError(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the job table, as it was when it was read."""
+    """A row of the job table, as it was when it was read.
+
+    - `is_tail`: whether it is the last job of its chain so far.
+    - `waiting_for`: how many of its blockers have not ended; `on_blocker_failure` says what a failed one means.
+    - `revision`: how often a later enqueue with its deduplication key replaced it.
+    - `step`, `progress`: what its handler said last.
+    - `cancel_requested_at`: since when a running job is asked to stop.
+    """
 
     id: str
     seq: int
