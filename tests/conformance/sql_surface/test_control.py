@@ -200,6 +200,20 @@ def test_release_workers(surface: Surface) -> None:
     assert [row[0] for row in surface.sql("SELECT id FROM {s}.worker")] == ["other"]
 
 
+@pytest.mark.parametrize(
+    "call", ["cancel(%s)", "release_workers(ARRAY[(SELECT leased_by FROM {s}.job WHERE id = %s)])"]
+)
+def test_the_holder_is_told(surface: Surface, call: str) -> None:
+    """On the channel that it named, with the commit; who missed it finds out when it renews."""
+    surface.sql("SELECT {s}.heartbeat('w1', metadata => '{\"lease_channel\": \"mine\"}')")
+    job_id = surface.enqueue()
+    assert surface.claim_one("w1") == (job_id, 1)
+    with surface.connect() as listener:
+        listener.execute("LISTEN mine")
+        surface.sql(f"SELECT {{s}}.{call}", job_id)
+        assert [hint.payload for hint in listener.notifies(timeout=5, stop_after=1)] == ["w1"]
+
+
 # --- prune ------------------------------------------------------------------------------------------------------------
 
 

@@ -313,8 +313,9 @@ def test_workers_are_in_the_registry(surface: Surface) -> None:
     surface.claim("w1", queues=["a", "b"])
     surface.sql("SELECT {s}.heartbeat('w2', '{c}', '{\"language\": \"lua\"}')", role="worker")
     surface.sql("SELECT {s}.heartbeat('w1')", role="worker")
+    surface.claim("w2", queues=["d"])
     rows = surface.sql("SELECT id, status, version, queues, metadata FROM {s}.worker ORDER BY id")
-    assert rows == [("w1", "alive", "sql", ["a", "b"], {}), ("w2", "alive", "sql", ["c"], {"language": "lua"})]
+    assert rows == [("w1", "alive", "sql", ["a", "b"], {}), ("w2", "alive", "sql", ["d"], {"language": "lua"})]
 
 
 async def test_a_silent_worker_is_reaped_and_a_beating_one_is_not(surface: Surface) -> None:

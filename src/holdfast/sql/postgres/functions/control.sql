@@ -45,6 +45,9 @@ BEGIN
     SELECT * INTO tail FROM /*schema.*/lock_tail(chain::text, 'dependants');
     outcome := CASE WHEN tail.id IS NULL THEN 'not_found' WHEN /*schema.*/is_terminal(tail.status) THEN 'wrong_status'
                     WHEN tail.status = 'running' THEN 'requested' ELSE 'cancelled' END;
+    IF outcome = 'requested' THEN
+        PERFORM /*schema.*/verb_tell_holders(jobs => jsonb_build_array(tail.id)::text);
+    END IF;
     IF outcome IN ('requested', 'cancelled') THEN
         PERFORM /*schema.*/verb_cancel_jobs(jobs => jsonb_build_array(tail.id)::text, error => jsonb_build_object(
             'type', 'Cancelled', 'message', coalesce(left(reason, 2000), 'cancelled by ' || session_user))::text);
@@ -190,6 +193,9 @@ DECLARE
     released integer := 0;
 BEGIN
     FOR worker IN SELECT DISTINCT name FROM unnest(workers) AS asked (name) WHERE name IS NOT NULL ORDER BY name LOOP
+        PERFORM /*schema.*/verb_tell_holders(jobs => (
+            SELECT coalesce(jsonb_agg(job.id), '[]') FROM /*schema.*/job AS job
+            WHERE job.status = 'running' AND job.leased_by = worker)::text);
         released := released + /*schema.*/retire(worker);
         PERFORM /*schema.*/audited('release_workers', 'released', NULL, NULL, jsonb_build_object('worker', worker));
     END LOOP;

@@ -45,15 +45,20 @@ $body$;
 CREATE OR REPLACE FUNCTION /*schema.*/heartbeat(worker text, queues text[] DEFAULT NULL, metadata jsonb DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
 #variable_conflict use_variable
+DECLARE
+    served jsonb;
 BEGIN
     IF worker IS NULL THEN
         PERFORM /*schema.*/refuse_option('worker', worker, 'give a name that no other worker has, such as host, process id and something random');
     END IF;
     IF queues IS NOT NULL OR metadata IS NOT NULL
        OR NOT EXISTS (SELECT FROM /*schema.*/verb_heartbeat(worker => worker, status => 'alive')) THEN
+        SELECT coalesce(to_jsonb(queues), known.queues::jsonb), coalesce(metadata, known.metadata::jsonb)
+        INTO served, metadata
+        FROM (SELECT) AS one LEFT JOIN /*schema.*/worker AS known ON known.id = worker;
         PERFORM /*schema.*/verb_register_worker(
             worker => /*schema.*/checked_name('worker', worker), version => 'sql',
-            queues => coalesce(to_jsonb(queues)::text, '[]'), metadata => coalesce(metadata::text, '{}'));
+            queues => coalesce(served, '[]')::text, metadata => coalesce(metadata, '{}')::text);
     END IF;
 END
 $body$;
