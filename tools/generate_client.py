@@ -1,4 +1,4 @@
-"""Writes the sync client from the async one: `python3 dev.py generate [--check]`."""
+"""Writes the sync client and the sync context from the async ones: `python3 dev.py generate [--check]`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src/holdfast/client/async_client.py"
 TARGET = ROOT / "src/holdfast/client/client.py"
+CONTEXT_SOURCE = ROOT / "src/holdfast/worker/context.py"
+CONTEXT_TARGET = ROOT / "src/holdfast/worker/sync_context.py"
 
 _FIRST_LINES = '''"""The client for threads.
 
@@ -36,6 +38,31 @@ _REPLACEMENTS = (
     (r"safe to share between tasks of one event loop", "safe to share between threads"),
 )
 
+_CONTEXT_FIRST_LINES = '''"""What a `def` handler is given, which runs in a thread.
+
+Generated from `context.py` by `python3 dev.py generate`; edit that file instead.
+"""
+'''
+
+_CONTEXT_REPLACEMENTS = (
+    (r'\A"""[^"]*"""\n', _CONTEXT_FIRST_LINES),
+    (r"\bAwaitable\[T\] \| T\b", "T"),
+    (
+        r"^from collections\.abc import AsyncIterator, Awaitable, Callable$",
+        "from collections.abc import Callable, Iterator",
+    ),
+    (r"^from holdfast\.worker\.patient_store import PatientStore\n", ""),
+    (r"^(from holdfast\.stores\.borrowed import .*)$", r"from holdfast.stores import SyncStore\n\1"),
+    (r"\bAsyncBorrowed, AsyncOwnTransaction, AsyncTransaction\b", "Borrowed, OwnTransaction, SyncTransaction"),
+    (r"\bAsyncOwnTransaction\b", "OwnTransaction"),
+    (r"\bPatientStore\b", "SyncStore"),
+    (r"\basynccontextmanager, nullcontext\b", "contextmanager, nullcontext"),
+    (r"\basynccontextmanager\b", "contextmanager"),
+    (r"\bacall\b", "call_plain"),
+    (r"\bclass Context\b", "class SyncContext"),
+    (r"For `async def` handlers; `client` is an `AsyncClient`\.", "For `def` handlers; `client` is a `Client`."),
+)
+
 
 def render(text: str) -> str:
     """The sync face of an async module."""
@@ -44,17 +71,32 @@ def render(text: str) -> str:
     return text
 
 
+def render_context(text: str) -> str:
+    """The sync face of the async context."""
+    for pattern, replacement in (*_CONTEXT_REPLACEMENTS, *_REPLACEMENTS[1:]):
+        text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
+    return text
+
+
 def main() -> int:
-    wanted = render(SOURCE.read_text(encoding="utf-8"))
+    files = {
+        TARGET: render(SOURCE.read_text(encoding="utf-8")),
+        CONTEXT_TARGET: render_context(CONTEXT_SOURCE.read_text(encoding="utf-8")),
+    }
     if "--check" not in sys.argv[1:]:
-        TARGET.write_text(wanted, encoding="utf-8")
-        print(f"wrote {TARGET.relative_to(ROOT)}")
+        for target, wanted in files.items():
+            target.write_text(wanted, encoding="utf-8")
+            print(f"wrote {target.relative_to(ROOT)}")
         return 0
-    if not TARGET.exists() or TARGET.read_text(encoding="utf-8") != wanted:
-        print(f"{TARGET.relative_to(ROOT)} is stale; run: python3 dev.py generate")
-        return 1
-    print(f"{TARGET.relative_to(ROOT)} is up to date")
-    return 0
+    stale = [
+        target
+        for target, wanted in files.items()
+        if not target.exists() or target.read_text(encoding="utf-8") != wanted
+    ]
+    for target in files:
+        state = "is stale; run: python3 dev.py generate" if target in stale else "is up to date"
+        print(f"{target.relative_to(ROOT)} {state}")
+    return 1 if stale else 0
 
 
 if __name__ == "__main__":

@@ -6,16 +6,20 @@ from holdfast.errors import HoldfastError
 from holdfast.model.call import Call
 from holdfast.model.control import ControlOutcome, ControlResult, Progress
 from holdfast.model.dedup import Dedup
+from holdfast.model.endings import Cancel, DeadLetter, RetryAt, Snooze
 from holdfast.model.job import Chain, ChainRecord, Job, JobError, Outcome, Page
 from holdfast.model.job_filter import JobFilter
 from holdfast.model.retry import Retry
 from holdfast.model.status import Status
+from holdfast.operations.read_blockers import Blocker
 from holdfast.worker import Cancellation, Context, SyncContext, Worker, WorkerConfig
 
 __all__ = [
     "App",
     "AsyncClient",
+    "Blocker",
     "Call",
+    "Cancel",
     "Cancellation",
     "Chain",
     "ChainRecord",
@@ -23,6 +27,7 @@ __all__ = [
     "Context",
     "ControlOutcome",
     "ControlResult",
+    "DeadLetter",
     "Dedup",
     "HoldfastError",
     "Job",
@@ -33,6 +38,8 @@ __all__ = [
     "Page",
     "Progress",
     "Retry",
+    "RetryAt",
+    "Snooze",
     "Status",
     "SyncContext",
     "Worker",

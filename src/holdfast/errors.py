@@ -137,6 +137,17 @@ class WrongDatabase(WrongConnection):
         self.database = database
 
 
+class WrongIsolation(TransactionError):
+    """The transaction's isolation level would hide what the verb must see."""
+
+    def __init__(self, verb: str) -> None:
+        super().__init__(
+            f"{verb} must see who has come to wait for the chains, which REPEATABLE READ and SERIALIZABLE hide from it; "
+            f"use READ COMMITTED, or leave out tx="
+        )
+        self.verb = verb
+
+
 class AbortedTransaction(TransactionError):
     """An earlier statement already failed in the caller's transaction."""
 
@@ -361,6 +372,52 @@ class JobTimeout(HoldfastError, TimeoutError):
     def __init__(self, timeout_seconds: float) -> None:
         super().__init__(f"the attempt ran longer than its timeout of {timeout_seconds:g} s")
         self.timeout_seconds = timeout_seconds
+
+
+class JobLocked(HoldfastError):
+    """A write by a lease holder was given up: another transaction has locked the job's row."""
+
+    def __init__(self, job_id: str, waited_seconds: float) -> None:
+        super().__init__(
+            f"job {job_id}: its row was locked for {waited_seconds:.1f} s by another transaction; if that is one "
+            f"of this handler's own, pass it as tx="
+        )
+        self.job_id = job_id
+        self.waited_seconds = waited_seconds
+
+
+class DuplicateStep(HoldfastError):
+    """A handler used one name for two steps of a run."""
+
+    def __init__(self, job_id: str, name: str) -> None:
+        super().__init__(
+            f"job {job_id}: the step {name!r} was used twice in one run, and could not be told apart from itself on "
+            f"the next; give each step a name of its own, such as {name + ':1'!r}"
+        )
+        self.job_id = job_id
+        self.name = name
+
+
+class CompletionNotCommitted(HoldfastError):
+    """A handler completed its job with tx= and left, but that transaction did not commit."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(
+            f"job {job_id}: it was completed on a transaction that was rolled back, or was not committed when the "
+            f"handler left; commit before you return"
+        )
+        self.job_id = job_id
+
+
+class ContinuationNotReturned(HoldfastError):
+    """A handler called continue_with(…) and returned something else."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(
+            f"job {job_id}: the result of ctx.continue_with(…) was not returned, so the chain would have ended here; "
+            f"write `return await ctx.continue_with(…)`, or `return ctx.continue_with(…)` in a def handler"
+        )
+        self.job_id = job_id
 
 
 class WorkerCannotWork(HoldfastError):

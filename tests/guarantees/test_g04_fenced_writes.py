@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import App, JobError
+from holdfast import App, Cancellation, JobError
 from holdfast.model.scan_position import Lane
 from holdfast.operations.claim_jobs import ClaimedJob, claim_jobs, find_lanes
 from holdfast.operations.complete_jobs import Completion, complete_jobs
@@ -30,6 +30,7 @@ from tests.crew.process import BRISK, Crew, freeze_between_writes
 from tests.crew.waiting import wait_for
 
 LEASE = timedelta(seconds=60)
+NO_EQUIPMENT: Any = None
 EXPENSIVE = pytest.mark.parametrize("database", ["sqlite", "pg18"], indirect=True)
 
 WRITES: dict[str, Callable[[Lease], Verb[Settlement]]] = {
@@ -208,12 +209,14 @@ async def test_lease_lost_before_the_first_step_frees_the_slot() -> None:
 
     demand, buffer = Demand(), Buffer(100)
     outcomes = Outcomes(PatientStore(app.store.asynchronous(), LEASE), "w", 100)
-    slots = Slots("w", app._handlers, 1, buffer=buffer, outcomes=outcomes, demand=demand, clients=(object(), object()))
+    slots = Slots(
+        "w", app._handlers, 1, buffer=buffer, outcomes=outcomes, demand=demand, equipment=(NO_EQUIPMENT, NO_EQUIPMENT)
+    )
     job = dict.fromkeys(ClaimedJob._fields) | {"id": "a", "lease_generation": 1, "type_name": "note", "attempt": 1}
     buffer.ready.append(ClaimedJob(**job | {"input": '{"number": 1}'}))  # type: ignore[arg-type]
 
     slots.fill()
-    slots.lose({Lease("a", 1)})
+    slots.lose({Lease("a", 1): Cancellation.LEASE_LOST})
     for _ in range(5):
         await asyncio.sleep(0)
 

@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from holdfast.client.attendance import Attendance, Surroundings
 from holdfast.errors import DuplicateJobType, InvalidJobType, InvalidOption, UnknownJobType
 from holdfast.model.call import Call
 from holdfast.model.clock import Clock, Duration, checked_duration
+from holdfast.model.declared import stand_in
 from holdfast.model.dedup import Dedup
 from holdfast.model.fork import forget_after_fork
 from holdfast.model.identifiers import checked_name
@@ -30,7 +31,7 @@ from holdfast.model.payload import DEFAULT_LIMIT, PayloadCodec
 from holdfast.model.retry import Retry
 from holdfast.notify import Hinter, Waker, chain_channel, open_chain_listener, open_hinter, open_waker
 from holdfast.stores import Store, StoreConfig, open_store
-from holdfast.worker import Context, Handler, SyncContext, Worker, WorkerConfig
+from holdfast.worker import Context, Handler, Hints, SyncContext, Worker, WorkerConfig
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -125,6 +126,7 @@ class App:
         /,
         *,
         name: str | None = None,
+        aliases: Iterable[str] = (),
         queue: str = "default",
         priority: int = 0,
         retry: Retry | None = None,
@@ -134,7 +136,8 @@ class App:
     ) -> JobDecorator:
         """Register a function as a job type.
 
-        - `name` (the function's): how its jobs are stored; must stay the same while jobs exist.
+        - `name` (the function's): how its jobs are stored; must stay the same while jobs exist, or
+        - `aliases` (none): names that it had before; jobs stored under them are run too.
         - `queue` ("default"), `priority` (0; smaller runs first), `retry` (`Retry()`).
         - `timeout` (none): how long one attempt may take.
         - `expires` (never): a job that has not been started this long after its enqueue is cancelled.
@@ -145,19 +148,60 @@ class App:
 
         def register(fn: Callable[..., Any]) -> JobHandle[Any, Any]:
             job_type = self._job_type(fn, name, queue, priority, retry or Retry(), timeout, expires, dedup)
+            job_type = replace(job_type, aliases=_checked_aliases(job_type.name, aliases))
             handler = Handler(job_type, fn)
-            self._refuse_conflict(handler)
-            self._handlers[job_type.name] = handler
+            for known_as in (job_type.name, *job_type.aliases):
+                self._refuse_conflict(known_as, fn)
+            for known_as in (job_type.name, *job_type.aliases):
+                self._handlers[known_as] = handler
+                self._job_types[known_as] = job_type
             handle: JobHandle[Any, Any] = JobHandle(self, job_type, fn)
             self._handles[job_type.name] = handle
-            self._job_types[job_type.name] = job_type
             return handle
 
         return register
 
+    def declare(
+        self,
+        name: str,
+        *,
+        input: object = None,  # noqa: A002 - what it is called everywhere else
+        output: type[R] | Any = Any,
+        queue: str = "default",
+        priority: int = 0,
+        timeout: Duration | None = None,
+        expires: Duration | None = None,
+    ) -> JobHandle[..., R]:
+        """A job type that this app enqueues and another one handles, under the same name.
+
+        - `input` (no arguments): a mapping of names to types, or a class with typed fields (dataclass, TypedDict …).
+        - `output` (anything): what its jobs return.
+        - `queue`, `priority`, `timeout`, `expires`: as for `job`; give those of the app that handles it.
+
+            charge = app.declare("charge_card", input={"order_id": int}, output=str, queue="billing")
+            client.enqueue(charge.call(order_id=9182))
+        """
+        fn = stand_in(checked_name("name", name), input, output)
+        self._refuse_conflict(name, fn)
+        job_type = self._job_type(fn, name, queue, priority, Retry(), timeout, expires, None)
+        handle: JobHandle[..., R] = JobHandle(self, job_type, fn)
+        self._handles[name] = handle
+        self._job_types[name] = job_type
+        return handle
+
+    def adopt(self, other: App) -> None:
+        """Take over every job type of another app, as it is: for test kits."""
+        for name, job_type in other._job_types.items():
+            self._refuse_conflict(name, other._handles[job_type.name].fn)
+        self._handlers |= other._handlers
+        self._job_types |= other._job_types
+        for handle in other.job_types.values():
+            self._handles[handle.name] = JobHandle(self, handle.job_type, handle.fn)
+
     def call(self, type_name: str, /, *args: object, **kwargs: object) -> Call[Any]:
-        """A call by the name of a registered job type."""
-        handle = self._handles.get(type_name)
+        """A call by the name of a registered job type, or one of its aliases."""
+        job_type = self._job_types.get(type_name)
+        handle = None if job_type is None else self._handles.get(job_type.name)
         if handle is None:
             raise UnknownJobType(type_name, tuple(self._handles))
         return handle.call(*args, **kwargs)
@@ -210,10 +254,10 @@ class App:
             dedup=dedup,
         )
 
-    def _refuse_conflict(self, handler: Handler) -> None:
-        known = self._handlers.get(handler.job_type.name)
-        if known is not None and _place(known.function) != _place(handler.function):
-            raise DuplicateJobType(handler.job_type.name, _place(known.function), _place(handler.function))
+    def _refuse_conflict(self, name: str, fn: Callable[..., Any]) -> None:
+        known = self._job_types.get(name)
+        if known is not None and _place(other := self._handles[known.name].fn) != _place(fn):
+            raise DuplicateJobType(name, _place(other), _place(fn))
 
     # --- clients ------------------------------------------------------------------------------------------------------
 
@@ -319,6 +363,8 @@ class App:
             waker=waker or (lambda queues: self._waker(config, queues)),
             async_client=self.async_client(),
             sync_client=self.client(),
+            ids=self._ids,
+            hints=Hints(self._get_hinter().hint, self._inner_channel),
         )
 
     @asynccontextmanager
@@ -361,6 +407,15 @@ def _default_url() -> str:
     path = Path("holdfast.db").absolute()
     sys.stderr.write(f"holdfast: no URL given, using {path}\n")
     return f"sqlite:///{path}"
+
+
+def _checked_aliases(name: str, aliases: object) -> tuple[str, ...]:
+    if isinstance(aliases, str) or not isinstance(aliases, Iterable):
+        raise InvalidOption("aliases", aliases, "must be a list of names")
+    found = tuple(checked_name("aliases", alias) for alias in aliases)
+    if name in found or len(set(found)) < len(found):
+        raise InvalidOption("aliases", aliases, "must be different from the name and from each other")
+    return found
 
 
 def _place(function: Callable[..., Any]) -> str:

@@ -221,6 +221,9 @@ def _set_blockers(document: JobDocument, value: object) -> None:
     if len(blockers) > _MOST_BLOCKERS:
         raise InvalidOption("blockers", f"{len(blockers):,} chains", f"must not be more than {_MOST_BLOCKERS:,}")
     document.extras.blockers = blockers or None
+    if blockers and document.extras.on_blocker_failure is None:
+        # Never null where there are blockers: by that the claim knows that its job has some.
+        document.extras.on_blocker_failure = "wait"
 
 
 def _set_on_blocker_failure(document: JobDocument, value: object) -> None:

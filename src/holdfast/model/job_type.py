@@ -31,6 +31,8 @@ class JobType:
     expires: timedelta | None = None
     #: makes a key of a call's arguments
     dedup: Callable[..., Dedup | str | None] | None = None
+    #: other names under which its jobs may be stored
+    aliases: tuple[str, ...] = ()
 
 
 class CallSignature:

@@ -23,6 +23,18 @@ class Hinter(Protocol):
 class Waker(Protocol):
     """The receiving end, on a worker's event loop."""
 
+    @property
+    def lease_channel(self) -> str | None:
+        """Where a worker can be told that something has happened to a job it holds; None if nowhere."""
+        ...
+
+    def start(self) -> None:
+        """Begin to listen; `wait` does so too."""
+
+    def has_lease_news(self, worker_id: str) -> bool:
+        """Whether a job that the worker holds may have been touched since the last call; from one thread, any one."""
+        ...
+
     async def wait(self, timeout: float) -> None:
         """Return when there may be work, or after `timeout` seconds."""
 
@@ -33,8 +45,17 @@ class Waker(Protocol):
         """Stop listening; idempotent."""
 
 
-class ChainListener(Waker, Protocol):
+class ChainListener(Protocol):
     """The receiving end for ends of chains; `wait` returns when one may have ended."""
+
+    async def wait(self, timeout: float) -> None:
+        """Return when a chain may have ended, or after `timeout` seconds."""
+
+    def poke(self) -> None:
+        """Make the present or next `wait` return at once."""
+
+    async def close(self) -> None:
+        """Stop listening; idempotent."""
 
     def news(self) -> set[str] | None:
         """The chains that were told of since the last call; None = any chain may have ended."""

@@ -14,6 +14,11 @@ def work_channel(prefix: str) -> str:
     return f"{prefix}_work"
 
 
+def lease_channel(prefix: str) -> str:
+    """The channel on which workers are told that something has happened to jobs they hold."""
+    return f"{prefix}_lease"
+
+
 def chain_channel(prefix: str) -> str:
     """A channel on which the ends of chains are told to one waiting process and nobody else."""
     return f"{prefix}_chain_{secrets.token_hex(8)}"
@@ -35,7 +40,7 @@ def open_waker(dialect: str, conninfo: str, channel_prefix: str, queues: Collect
     if dialect == "postgres":
         from holdfast.notify.postgres import PostgresWaker
 
-        return PostgresWaker(conninfo, work_channel(channel_prefix), frozenset(queues))
+        return PostgresWaker(conninfo, work_channel(channel_prefix), frozenset(queues), lease_channel(channel_prefix))
     from holdfast.notify.sqlite import DataVersionWaker
 
     return DataVersionWaker(conninfo)

@@ -8,8 +8,16 @@ import asyncio
 class PollingWaker:
     """Wakes by time alone, or when poked."""
 
+    lease_channel: str | None = None
+
     def __init__(self) -> None:
         self._event = asyncio.Event()
+
+    def start(self) -> None:
+        """There is nothing to listen to."""
+
+    def has_lease_news(self, worker_id: str) -> bool:  # noqa: ARG002 - renewals find out
+        return False
 
     async def wait(self, timeout: float) -> None:
         try:

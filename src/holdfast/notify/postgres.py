@@ -110,20 +110,31 @@ def _send(connection: psycopg.Connection, channel: str, queues: Iterable[str]) -
 class PostgresWaker(PollingWaker):
     """Listens on a connection of its own; reconnects for ever, and polling goes on meanwhile."""
 
-    def __init__(self, conninfo: str, channel: str, queues: frozenset[str]) -> None:
+    def __init__(self, conninfo: str, channel: str, queues: frozenset[str], lease_channel: str | None = None) -> None:
         super().__init__()
         self._conninfo = conninfo
         self._channel = channel
         self._queues = queues
+        self.lease_channel = lease_channel
+        #: the workers whose jobs were touched; None = perhaps any
+        self._touched: set[str] | None = set()
         self._task: asyncio.Task[None] | None = None
 
-    async def wait(self, timeout: float) -> None:
+    def start(self) -> None:
         if self._task is None:
             self._task = asyncio.create_task(self._listen(), name="holdfast-listener")
+
+    async def wait(self, timeout: float) -> None:
+        self.start()
         await super().wait(timeout)
+
+    def has_lease_news(self, worker_id: str) -> bool:
+        touched, self._touched = self._touched, set()
+        return touched is None or worker_id in touched
 
     def be_connected(self) -> None:
         """Hints sent while nobody listened are lost; look once."""
+        self._touched = None
         self.poke()
 
     def hear(self, payload: str) -> None:
@@ -145,7 +156,8 @@ class PostgresWaker(PollingWaker):
                 async with await psycopg.AsyncConnection.connect(
                     self._conninfo, autocommit=True, prepare_threshold=None, connect_timeout=5
                 ) as connection:
-                    await connection.execute(f'LISTEN "{self._channel}"'.encode())  # a checked identifier
+                    for channel in filter(None, (self._channel, self.lease_channel)):
+                        await connection.execute(f'LISTEN "{channel}"'.encode())  # a checked identifier
                     backoff = 0.1
                     self.be_connected()
                     await self._receive(connection)
@@ -158,7 +170,11 @@ class PostgresWaker(PollingWaker):
         """Pass hints on; a silent connection is pinged, because a half-open one stays silent for ever."""
         while True:
             async for notification in connection.notifies(timeout=_PING_SECONDS):
-                self.hear(notification.payload)
+                if notification.channel == self.lease_channel:
+                    if self._touched is not None:
+                        self._touched.add(notification.payload)
+                else:
+                    self.hear(notification.payload)
             async with asyncio.timeout(_PING_SECONDS):
                 await connection.execute("SELECT 1")
 

@@ -39,6 +39,7 @@ class ClaimedJob(NamedTuple):
     last_attempt_error: bytes | str | None
     tenant: str | None
     headers: bytes | str | None
+    has_blockers: bool | None
 
 
 class FoundLane(NamedTuple):

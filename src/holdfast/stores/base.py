@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Protocol, TypeVar
 
 from holdfast.operations.migrate import Migration
 from holdfast.operations.statement import Verb
-from holdfast.stores.borrowed import AsyncBorrowed, Borrowed
+from holdfast.stores.borrowed import AsyncBorrowed, AsyncOwnTransaction, Borrowed, OwnTransaction
 
 T = TypeVar("T")
 
@@ -26,6 +27,10 @@ class SyncStore(Protocol):
 
     def borrow(self, tx: object) -> Borrowed:
         """The caller's connection or session, checked and inside its transaction; drive verbs on it with `drive`."""
+        ...
+
+    def transaction(self) -> AbstractContextManager[OwnTransaction]:
+        """A transaction for somebody else to write in, on a connection of its own; ends with the block."""
         ...
 
     def ensure_ready(self) -> None:
@@ -56,6 +61,10 @@ class AsyncStore(Protocol):
 
     async def borrow(self, tx: object) -> AsyncBorrowed:
         """The caller's connection or session, checked and inside its transaction; drive verbs on it with `adrive`."""
+        ...
+
+    def transaction(self) -> AbstractAsyncContextManager[AsyncOwnTransaction]:
+        """A transaction for somebody else to write in, on a connection of its own; ends with the block."""
         ...
 
     async def ensure_ready(self) -> None:
@@ -93,6 +102,13 @@ class Store(Protocol):
         """Every migration that ships with this code, oldest first."""
         ...
 
-    def pending_sql(self, found: int = 0) -> str:
-        """What `migrate` would run on a database of schema `found`, as one transaction; empty if nothing."""
+    def pending_sql(self, found: int = 0, stamp: str | None = None) -> str:
+        """What `migrate` would run on a database of schema `found` with the functions of `stamp`; empty if nothing.
+
+        As one transaction.
+        """
+        ...
+
+    def roles_sql(self) -> str:
+        """What creates roles that may only enqueue, work or look; empty on SQLite, which knows no roles."""
         ...

@@ -31,18 +31,27 @@ from holdfast.model.fork import forget_after_fork
 from holdfast.operations.drive import adrive, drive
 from holdfast.operations.identify_database import DatabaseIdentity, identify_database
 from holdfast.operations.migrate import Migration, check_schema, migrate
-from holdfast.operations.statement import Rows, Statement, Verb
+from holdfast.operations.statement import Operation, Rows, Statement, Verb
 from holdfast.sql import Script, SqlLibrary, Style
-from holdfast.stores.borrowed import AsyncBorrowed, Borrowed, recognise, recognise_async
-from holdfast.stores.known import CODE_VERSION, known_migrations, migration_sql
+from holdfast.stores.borrowed import (
+    AsyncBorrowed,
+    AsyncOwnTransaction,
+    Borrowed,
+    OwnTransaction,
+    recognise,
+    recognise_async,
+)
+from holdfast.stores.known import CODE_VERSION, known_functions, known_migrations, migration_sql, roles_sql
 from holdfast.stores.open import StoreConfig
+from holdfast.stores.postgres_transaction import open_async_transaction, open_transaction
 
 T = TypeVar("T")
 
 _BACKEND_PID = b"SELECT pg_backend_pid()"
 
-#: a plan that was made for an empty table stays when the table has grown; none of ours reads a table from end to end
-DIRECT_SETTINGS = b"SET enable_seqscan = off"
+#: a plan that was made for an empty table stays when the table has grown; none of ours reads a table from end to end.
+#: Before 18 a scan that is switched off counts as endlessly dear, and for that the server compiles: 1.5 s per statement
+DIRECT_SETTINGS = b"SET enable_seqscan = off; SET jit = off"
 
 _INTERRUPTED = "the connections were closed meanwhile"
 
@@ -69,9 +78,10 @@ class PostgresStore:
     def __init__(self, url: str, config: StoreConfig) -> None:
         self._conninfo = re.sub(r"^postgres:", "postgresql:", url)
         self.config = config
-        self.library = SqlLibrary("postgres", config.schema, config.prefix or "", Style.PYFORMAT, config.id_type)
+        names = (config.schema, config.prefix or "")
+        self.library = SqlLibrary("postgres", *names, Style.PYFORMAT, config.id_type, config.channel)
         self.pyformat = self.library
-        self.numbered = SqlLibrary("postgres", config.schema, config.prefix or "", Style.NUMBERED, config.id_type)
+        self.numbered = SqlLibrary("postgres", *names, Style.NUMBERED, config.id_type, config.channel)
         #: what identify_database said on a connection of our own; asked for the first borrowed one
         self.identity: str | None = None
 
@@ -101,8 +111,14 @@ class PostgresStore:
     def known_migrations(self) -> Sequence[Migration]:
         return known_migrations(self.library)
 
-    def pending_sql(self, found: int = 0) -> str:
-        return migration_sql(self.library, found)
+    def migration(self) -> Operation[list[Migration]]:
+        return migrate(known_migrations(self.library), known_functions(self.library))
+
+    def pending_sql(self, found: int = 0, stamp: str | None = None) -> str:
+        return migration_sql(self.library, found, stamp)
+
+    def roles_sql(self) -> str:
+        return roles_sql(self.library)
 
     @property
     def connection_options(self) -> dict[str, Any]:
@@ -208,6 +224,12 @@ class PostgresSyncStore:
             borrowed.begin()
         return borrowed
 
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[OwnTransaction]:
+        self.ensure_ready()
+        with open_transaction(self._store) as transaction:
+            yield transaction
+
     def _identify(self) -> bool:
         """Whether our own database is another than it was."""
         return self._store.is_another(self.run(identify_database, read_only=True))
@@ -221,9 +243,7 @@ class PostgresSyncStore:
 
     def migrate(self) -> Sequence[Migration]:
         with self._connection() as connection, translated(), connection.transaction():
-            return drive(
-                migrate(known_migrations(self._store.library)), lambda statement: self._execute(connection, statement)
-            )
+            return drive(self._store.migration(), lambda statement: self._execute(connection, statement))
 
     def close(self) -> None:
         self._is_closed = True
@@ -331,6 +351,12 @@ class PostgresAsyncStore:
             await borrowed.begin()
         return borrowed
 
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncOwnTransaction]:
+        await self.ensure_ready()
+        async with open_async_transaction(self._store) as transaction:
+            yield transaction
+
     async def _identify(self) -> bool:
         """As in the sync store."""
         return self._store.is_another(await self.run(identify_database, read_only=True))
@@ -346,10 +372,7 @@ class PostgresAsyncStore:
         async with self._connection() as connection:
             with translated():
                 async with connection.transaction():
-                    return await adrive(
-                        migrate(known_migrations(self._store.library)),
-                        lambda statement: self._execute(connection, statement),
-                    )
+                    return await adrive(self._store.migration(), lambda statement: self._execute(connection, statement))
 
     async def close(self) -> None:
         self._is_closed = True

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
@@ -19,10 +20,18 @@ from holdfast.operations.drive import drive
 from holdfast.operations.migrate import Migration, check_schema, migrate
 from holdfast.operations.statement import Statement, Verb
 from holdfast.sql import Script, SqlLibrary, Style
-from holdfast.stores.borrowed import AsyncBorrowed, Borrowed, recognise, recognise_async
+from holdfast.stores.borrowed import (
+    AsyncBorrowed,
+    AsyncOwnTransaction,
+    Borrowed,
+    OwnTransaction,
+    recognise,
+    recognise_async,
+)
 from holdfast.stores.known import CODE_VERSION, known_migrations, migration_sql
 from holdfast.stores.open import StoreConfig
 from holdfast.stores.sqlite_connection import BUSY_SECONDS, connect, execute, patiently, translated
+from holdfast.stores.sqlite_transaction import open_async_transaction, open_transaction
 from holdfast.stores.sqlite_writer import SqliteWriter, shared_writer
 
 T = TypeVar("T")
@@ -59,8 +68,11 @@ class SqliteStore:
     def known_migrations(self) -> Sequence[Migration]:
         return known_migrations(self.library)
 
-    def pending_sql(self, found: int = 0) -> str:
-        return migration_sql(self.library, found)
+    def pending_sql(self, found: int = 0, stamp: str | None = None) -> str:
+        return migration_sql(self.library, found, stamp)
+
+    def roles_sql(self) -> str:
+        return ""
 
     def parameters(self, statement: Statement) -> dict[str, object]:
         clock = self.config.clock or utc_now
@@ -177,6 +189,12 @@ class SqliteSyncStore(_Shared):
         borrowed.begin()
         return borrowed
 
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[OwnTransaction]:
+        self.ensure_ready()
+        with open_transaction(self._store) as transaction:
+            yield transaction
+
     def ensure_ready(self) -> None:
         self.prepare()
 
@@ -205,6 +223,12 @@ class SqliteAsyncStore(_Shared):
         await self.ensure_ready()
         await borrowed.begin()
         return borrowed
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncOwnTransaction]:
+        await self.ensure_ready()
+        async with open_async_transaction(self._store) as transaction:
+            yield transaction
 
     async def ensure_ready(self) -> None:
         self._refuse_if_closed()

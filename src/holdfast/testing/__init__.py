@@ -5,7 +5,15 @@ It stands on what users have: it runs the real worker on a real store and imitat
 
 from holdfast.model.clock import FakeClock
 from holdfast.testing.assertions import assert_enqueued
-from holdfast.testing.contexts import AttemptValues, FakeContext, FakeSyncContext, context, sync_context
+from holdfast.testing.contexts import (
+    AttemptValues,
+    FakeContext,
+    FakeSyncContext,
+    LoggedLine,
+    Notes,
+    context,
+    sync_context,
+)
 from holdfast.testing.draining import Drained, adrain, drain
 from holdfast.testing.temporary import temporary_app
 
@@ -15,6 +23,8 @@ __all__ = [
     "FakeClock",
     "FakeContext",
     "FakeSyncContext",
+    "LoggedLine",
+    "Notes",
     "adrain",
     "assert_enqueued",
     "context",

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NoReturn, TypedDict, Unpack
+from typing import Any, Generic, NamedTuple, NoReturn, TypedDict, TypeVar, Unpack, cast
 
 from holdfast.client import AsyncClient, Client
+from holdfast.model.call import Call
 from holdfast.model.clock import iso
-from holdfast.model.ids import checked_uuid, new_id
+from holdfast.model.ids import Ids, checked_uuid, new_id
 from holdfast.model.job import JobError
-from holdfast.model.payload import to_json
+from holdfast.model.payload import from_json, to_json
 from holdfast.operations.claim_jobs import ClaimedJob
-from holdfast.worker import Cancellation, Context, SyncContext
+from holdfast.operations.drive import adrive, drive
+from holdfast.operations.lease import Lease
+from holdfast.operations.read_blockers import Blocker
+from holdfast.operations.statement import Rows, Statement, Verb
+from holdfast.worker import Cancellation, Context, Equipment, Hints, SyncContext
 from holdfast.worker.attempt import Attempt
+from holdfast.worker.next_job import NextJob
+
+R = TypeVar("R")
+T = TypeVar("T")
+S = TypeVar("S")
 
 
 class AttemptValues(TypedDict, total=False):
@@ -23,6 +34,9 @@ class AttemptValues(TypedDict, total=False):
       `headers`, `max_attempts`, `timeout_ms`, `crash_count`, `chain_id` (the job's), `chain_index` (0): for `ctx.job`.
     - `last_attempt_error` (None): what the attempt before failed with.
     - `created_at` (now): when the job was enqueued.
+    - `steps` (none): results of steps that an earlier attempt saved, by name.
+    - `processed` (none): keys for which `ctx.once` is False.
+    - `blockers` (none): for `ctx.blockers`.
     """
 
     attempt: int
@@ -42,10 +56,71 @@ class AttemptValues(TypedDict, total=False):
     chain_index: int
     last_attempt_error: JobError | None
     created_at: datetime
+    steps: Mapping[str, object]
+    processed: Sequence[str]
+    blockers: Sequence[Blocker]
 
 
-class FakeContext(Context):
-    """A `Context` whose `cancelled` can be set."""
+class LoggedLine(NamedTuple):
+    """What a handler wrote with `ctx.log`."""
+
+    level: str
+    message: str
+    fields: dict[str, Any]
+
+
+class Notes:
+    """What a handler left behind, for a test to look at.
+
+    - `steps`: results of saved steps by name; `progress`: all values noted; `logged`: all lines.
+    - `processed`: keys of `ctx.once`.
+    - `completed_with`: the output of `ctx.complete(…)`; `continued_with`: the call of `ctx.continue_with(…)`.
+    """
+
+    def __init__(self, values: AttemptValues) -> None:
+        self.steps: dict[str, Any] = dict(values.get("steps", {}))
+        self.progress: list[Any] = []
+        self.logged: list[LoggedLine] = []
+        self.processed: set[str] = set(values.get("processed", ()))
+        self.completed_with: object = None
+        self.continued_with: Call[Any] | None = None
+
+    def write(self, lease: Lease, level: str, message: str, fields: bytes | None) -> None:  # noqa: ARG002 - as a journal does
+        self.logged.append(LoggedLine(level, message, {} if fields is None else from_json(fields)))
+
+    def answer(self, statement: Statement) -> Rows:
+        """As a database in which nothing goes wrong."""
+        values = cast("dict[str, Any]", statement.parameters)
+        match statement.name:
+            case "save_step":
+                self.steps[values["name"]] = from_json(values["result"])
+            case "save_progress":
+                self.progress.append(from_json(values["progress"]))
+            case "process_once":
+                is_first = values["key"] not in self.processed
+                self.processed.add(values["key"])
+                return [("first" if is_first else "repeated",)]
+        return [("held",)]
+
+
+class _Fake(Generic[S]):
+    """What the two kinds share."""
+
+    def __init__(self, values: AttemptValues, client: object, store: Callable[[Notes], S]) -> None:
+        #: what the handler left behind
+        self.notes = Notes(values)
+        hints = Hints(lambda _: None)
+        equipment = Equipment(client, store(self.notes), self.notes, Ids(), hints)
+        super().__init__(_attempt(values), equipment)  # type: ignore[call-arg]  # a context's
+        self._saved: dict[str, bytes] | None = {name: to_json(result) for name, result in self.notes.steps.items()}
+
+    def _continued(self, call: Call[R]) -> R:
+        self.notes.continued_with = call
+        return cast("R", NextJob(call.document(new_id(), {})))
+
+
+class FakeContext(_Fake["_AsyncNotebook"], Context):
+    """A `Context` whose `cancelled` can be set; `notes` has what the handler left behind."""
 
     @property
     def cancelled(self) -> Cancellation | None:
@@ -55,9 +130,21 @@ class FakeContext(Context):
     def cancelled(self, reason: Cancellation | None) -> None:
         self._attempt.cancelled = reason
 
+    async def complete(self, output: object = None, *, tx: object) -> None:  # noqa: ARG002 - nothing is written
+        """Note the output."""
+        self.notes.completed_with = output
 
-class FakeSyncContext(SyncContext):
-    """A `SyncContext` whose `cancelled` can be set."""
+    async def continue_with(self, call: Call[R], *, tx: object = None) -> R:  # noqa: ARG002 - as above
+        """Note the call; what it returns is for the worker only."""
+        return self._continued(call)
+
+    def transaction(self) -> NoReturn:
+        """There is no database."""
+        raise RuntimeError(_NO_DATABASE)
+
+
+class FakeSyncContext(_Fake["_Notebook"], SyncContext):
+    """A `SyncContext` whose `cancelled` can be set; `notes` has what the handler left behind."""
 
     @property
     def cancelled(self) -> Cancellation | None:
@@ -66,21 +153,39 @@ class FakeSyncContext(SyncContext):
     @cancelled.setter
     def cancelled(self, reason: Cancellation | None) -> None:
         self._attempt.cancelled = reason
+
+    def complete(self, output: object = None, *, tx: object) -> None:  # noqa: ARG002 - nothing is written
+        """Note the output."""
+        self.notes.completed_with = output
+
+    def continue_with(self, call: Call[R], *, tx: object = None) -> R:  # noqa: ARG002 - as above
+        """Note the call; what it returns is for the worker only."""
+        return self._continued(call)
+
+    def transaction(self) -> NoReturn:
+        """There is no database."""
+        raise RuntimeError(_NO_DATABASE)
+
+
+_NO_DATABASE = "ctx.transaction(): this context has no database; run the job with temporary_app(…) and drain(…)"
 
 
 def context(*, client: AsyncClient | None = None, **values: Unpack[AttemptValues]) -> FakeContext:
     """A context for an `async def` handler; see `AttemptValues` for what it may be told.
 
-    `client` is what the handler finds as `ctx.client`; using it without giving one is an error that says so.
+    `client` is what the handler finds as `ctx.client`; using it without giving one is an error that says so. Whatever is
+    passed as tx= is left alone.
 
-        result = await send_receipt.fn(holdfast.testing.context(attempt=3), order_id=1, email="a@b.c")
+        ctx = holdfast.testing.context(attempt=3)
+        result = await send_receipt.fn(ctx, order_id=1, email="a@b.c")
+        assert ctx.notes.steps == {"mail": "sent"}
     """
-    return FakeContext(_attempt(values), client or _NoClient("context"))
+    return FakeContext(values, client or _NoClient("context"), _AsyncNotebook)
 
 
 def sync_context(*, client: Client | None = None, **values: Unpack[AttemptValues]) -> FakeSyncContext:
     """A context for a `def` handler; otherwise as `context`."""
-    return FakeSyncContext(_attempt(values), client or _NoClient("sync_context"))
+    return FakeSyncContext(values, client or _NoClient("sync_context"), _Notebook)
 
 
 def _attempt(values: AttemptValues) -> Attempt:
@@ -110,10 +215,44 @@ def _attempt(values: AttemptValues) -> Attempt:
         last_attempt_error=None if error is None else to_json(error),
         tenant=values.get("tenant"),
         headers=None if headers is None else to_json(headers),
+        has_blockers=None,
     )
     attempt = Attempt(job, None, "test-worker")
     attempt.cancelled = values.get("cancelled")
+    attempt.blockers = list(values.get("blockers", ()))
     return attempt
+
+
+class _Notebook:
+    """Where a store would be."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    def run(self, verb: Verb[T], *, read_only: bool = False) -> T:  # noqa: ARG002 - as a store does
+        return drive(verb(), self.execute)
+
+    def borrow(self, tx: object) -> _Notebook:  # noqa: ARG002 - whatever it is
+        return self
+
+    def execute(self, statement: Statement) -> Rows:
+        return self._notes.answer(statement)
+
+
+class _AsyncNotebook:
+    """The same, awaited."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    async def run(self, verb: Verb[T], *, read_only: bool = False) -> T:  # noqa: ARG002 - as a store does
+        return await adrive(verb(), self.execute)
+
+    async def borrow(self, tx: object) -> _AsyncNotebook:  # noqa: ARG002 - whatever it is
+        return self
+
+    async def execute(self, statement: Statement) -> Rows:
+        return self._notes.answer(statement)
 
 
 class _NoClient:

@@ -21,11 +21,17 @@ from holdfast.worker import Worker, WorkerConfig
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drained:
-    """What became of the attempts that a drain ran."""
+    """What became of the attempts that a drain ran.
+
+    `completed` counts jobs that were continued too; `refused` are those that no handler here could run.
+    """
 
     completed: int = 0
     retried: int = 0
     dead: int = 0
+    cancelled: int = 0
+    snoozed: int = 0
+    refused: int = 0
 
     @property
     def failed(self) -> int:
@@ -112,6 +118,14 @@ class _DryWaker:
         self.is_dry = asyncio.Event()
         self._poked = asyncio.Event()
 
+    lease_channel: str | None = None
+
+    def start(self) -> None:
+        """Nobody is listened to."""
+
+    def has_lease_news(self, worker_id: str) -> bool:  # noqa: ARG002 - as above
+        return False
+
     def serve(self, queues: Sequence[str]) -> Waker:  # noqa: ARG002 - no hints are listened to
         return self
 
@@ -133,6 +147,15 @@ class _Sent(msgspec.Struct):
 
 _sent = msgspec.json.Decoder(list[_Sent])
 
+#: verb -> what it makes of a job whose holder it is
+_SUCCESS = {
+    "complete_jobs": "completed",
+    "continue_jobs": "completed",
+    "fail_jobs": "retried",
+    "snooze_jobs": "snoozed",
+    "refuse_jobs": "refused",
+}
+
 
 class _Tally:
     """Counts outcomes as the database accepts them; the same one sent again is one."""
@@ -141,15 +164,23 @@ class _Tally:
         self._outcomes: dict[tuple[str, int], str] = {}
 
     def note(self, statement: Statement, rows: Rows) -> None:
-        if statement.name not in ("complete_jobs", "fail_jobs"):
+        success = _SUCCESS.get(statement.name)
+        if success is None:
             return
-        answers: dict[str, str] = dict(rows)  # type: ignore[arg-type]  # pairs of id and outcome
+        # Of dependants these rows speak as well, by the ids of chains and the names of queues.
+        answers: dict[str, str] = {job_id: outcome for job_id, outcome in rows if outcome not in ("woken", "unsettled")}
         for lease in _sent.decode(str(statement.parameters["jobs"])):
-            # complete_jobs answers only with what was not completed; what was locked is sent again.
-            self._outcomes[lease.id, lease.lease_generation] = answers.get(lease.id, "completed")
+            # Most verbs answer only with what did not go through; what was locked is sent again.
+            answer = answers.get(lease.id, success)
+            self._outcomes[lease.id, lease.lease_generation] = success if answer == "pending" else answer
 
     def counts(self) -> Drained:
         found = list(self._outcomes.values())
         return Drained(
-            completed=found.count("completed"), retried=found.count("pending"), dead=found.count("dead_letter")
+            completed=found.count("completed"),
+            retried=found.count("retried"),
+            dead=found.count("dead_letter"),
+            cancelled=found.count("cancelled"),
+            snoozed=found.count("snoozed"),
+            refused=found.count("refused"),
         )

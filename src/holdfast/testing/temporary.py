@@ -40,11 +40,8 @@ def temporary_app(like: App | None = None, *, clock: Clock | None = None, **sett
     with tempfile.TemporaryDirectory(prefix="holdfast-", ignore_cleanup_errors=True) as directory:
         chosen: dict[str, Any] = {"name": like.name if like else "test", "synchronous": "normal"} | settings
         app = App(f"sqlite:///{Path(directory) / 'holdfast.db'}", clock=clock, **chosen)
-        for handle in like.job_types.values() if like else ():
-            kind = handle.job_type
-            app.job(name=kind.name, queue=kind.queue, priority=kind.priority, retry=kind.retry, timeout=kind.timeout)(
-                handle.fn
-            )
+        if like is not None:
+            app.adopt(like)
         try:
             yield app
         finally:

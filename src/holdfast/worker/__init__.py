@@ -3,9 +3,21 @@
 It never decides what a state change means: that is the verbs' business.
 """
 
+from holdfast.worker.cancellation import Cancellation
 from holdfast.worker.config import WorkerConfig
-from holdfast.worker.context import Cancellation, Context, SyncContext
+from holdfast.worker.context import Context
+from holdfast.worker.equipment import Equipment, Hints
 from holdfast.worker.handler import Handler
+from holdfast.worker.sync_context import SyncContext
 from holdfast.worker.worker import Worker
 
-__all__ = ["Cancellation", "Context", "Handler", "SyncContext", "Worker", "WorkerConfig"]
+__all__ = [
+    "Cancellation",
+    "Context",
+    "Equipment",
+    "Handler",
+    "Hints",
+    "SyncContext",
+    "Worker",
+    "WorkerConfig",
+]

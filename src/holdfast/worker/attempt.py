@@ -6,28 +6,51 @@ import asyncio
 import time
 import traceback
 
-from holdfast.model.clock import milliseconds
+from holdfast.errors import CompletionNotCommitted, ContinuationNotReturned
+from holdfast.model.clock import iso, milliseconds
+from holdfast.model.endings import Cancel, DeadLetter, RetryAt, Snooze
 from holdfast.model.job import JobError
 from holdfast.model.retry import Retry
 from holdfast.operations.claim_jobs import ClaimedJob
 from holdfast.operations.complete_jobs import Completion
+from holdfast.operations.continue_jobs import Continuation
 from holdfast.operations.fail_jobs import Failure
 from holdfast.operations.lease import Lease
-from holdfast.worker.context import Cancellation
+from holdfast.operations.read_blockers import Blocker
+from holdfast.operations.refuse_jobs import Refusal
+from holdfast.operations.snooze_jobs import Postponement
+from holdfast.worker.cancellation import LOSSES, Cancellation
 from holdfast.worker.handler import Handler
+from holdfast.worker.next_job import NextJob
 
 _MESSAGE_LIMIT = 2_000
 _TRACEBACK_LIMIT = 20_000
 _DEFAULT_RETRY = Retry()
 
+#: what is written of an attempt; a Lease is one to give back
+Written = Completion | Continuation | Failure | Postponement | Refusal | Lease
 #: what becomes of an attempt; None = nothing to write, somebody else has the job
-Ending = Completion | Failure | Lease | None
+Ending = Written | None
 
 
 class Attempt:
     """A job under this worker's lease, from its start to its outcome."""
 
-    __slots__ = ("cancelled", "handler", "is_over", "job", "lease", "started_at", "task", "timer", "worker_id")
+    __slots__ = (
+        "blockers",
+        "cancelled",
+        "grace",
+        "handler",
+        "is_over",
+        "is_self_completed",
+        "job",
+        "lease",
+        "next_job",
+        "started_at",
+        "task",
+        "timer",
+        "worker_id",
+    )
 
     def __init__(self, job: ClaimedJob, handler: Handler | None, worker_id: str) -> None:
         self.job = job
@@ -38,14 +61,43 @@ class Attempt:
         self.cancelled: Cancellation | None = None
         self.task: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
+        #: until the task of a handler that was asked to stop is cancelled
+        self.grace: asyncio.TimerHandle | None = None
         self.is_over = False
+        #: the handler has completed the job on a transaction of its own, whose fate only the database knows
+        self.is_self_completed = False
+        #: what the handler said the chain goes on with, and must return
+        self.next_job: NextJob | None = None
+        self.blockers: list[Blocker] = []
 
     @property
     def duration_ms(self) -> int:
         return int((time.monotonic() - self.started_at) * 1000)
 
+    @property
+    def type_name(self) -> str:
+        """The type's name of today, where the job was enqueued under an alias."""
+        return self.job.type_name if self.handler is None else self.handler.job_type.name
+
+    @property
+    def is_told_of_loss(self) -> bool:
+        return self.cancelled in LOSSES
+
+    # --- the handler returned -----------------------------------------------------------------------------------------
+
+    def ending_of_return(self, output: object) -> Written:
+        """What the handler's return value says."""
+        if self.is_self_completed:
+            # Refused, if the handler's transaction did commit.
+            return self.failure(CompletionNotCommitted(self.job.id))
+        if isinstance(output, NextJob):
+            return self.continuation(output)
+        if self.next_job is not None:
+            raise ContinuationNotReturned(self.job.id)
+        return self.completion(output)
+
     def completion(self, output: object) -> Completion:
-        """The handler returned."""
+        """The job is done."""
         assert self.handler is not None  # noqa: S101 - nothing ran without one
         codec = self.handler.job_type.output
         if output is None and codec.accepts_null:
@@ -53,28 +105,66 @@ class Attempt:
         encoded = codec.encode(output).decode()
         return Completion(self.job.id, self.job.lease_generation, encoded, self.duration_ms)
 
-    def failure(self, error: BaseException) -> Failure:
-        """The handler raised; whether and when it is tried again is its type's retry policy."""
+    def continuation(self, next_job: NextJob) -> Continuation:
+        """The job is done, its chain goes on."""
+        chain_id = self.job.chain_id
+        return Continuation(self.job.id, self.job.lease_generation, next_job.document, self.duration_ms, chain_id)
+
+    # --- the handler raised -------------------------------------------------------------------------------------------
+
+    def ending_of_raise(self, error: BaseException) -> Written:
+        """What the handler's exception says."""
+        match error:
+            case Snooze():
+                return self.postponement(error)
+            case RetryAt():
+                return self.failure(error, retry_at=iso(error.when))
+            case Cancel():
+                return self.failure(error, is_cancelled=True)
+            case DeadLetter():
+                return self.failure(error, is_final=True)
+            case _:
+                return self.failure(error)
+
+    def failure(
+        self,
+        error: BaseException,
+        *,
+        retry_at: str | None = None,
+        is_final: bool | None = None,
+        is_cancelled: bool = False,
+    ) -> Failure:
+        """Whether and when it is tried again is its type's retry policy, unless the handler said so."""
         retry = _DEFAULT_RETRY if self.handler is None else self.handler.job_type.retry
+        if is_final is None:
+            is_final = retry_at is None and not retry.repeats(error)
         return Failure(
             self.job.id,
             self.job.lease_generation,
             describe(error),
             milliseconds(retry.delay(self.job.attempt)),
-            not retry.repeats(error),
+            is_final,
             retry.max_attempts,
             self.duration_ms,
+            retry_at,
+            is_cancelled,
         )
+
+    def postponement(self, error: Snooze) -> Postponement:
+        """Not now."""
+        delay_ms = None if error.delay is None else milliseconds(error.delay)
+        until = None if error.until is None else iso(error.until)
+        return Postponement(self.job.id, self.job.lease_generation, delay_ms, until)
+
+    def refusal(self, error: BaseException) -> Refusal:
+        """This worker's code cannot run the job; another's may."""
+        return Refusal(self.job.id, self.job.lease_generation, describe(error))
 
     def ending_of_cancelled(self, error: BaseException) -> Ending:
         """The handler was told to stop, and did."""
-        match self.cancelled:
-            case Cancellation.LEASE_LOST:
-                return None
-            case Cancellation.STOPPING:
-                return self.lease
-            case _:
-                return self.failure(error)
+        if self.cancelled in LOSSES:
+            return None
+        return self.lease if self.cancelled is Cancellation.STOPPING else self.failure(error)
 
 
 def describe(error: BaseException) -> JobError:

@@ -11,12 +11,12 @@ class Backoff:
 
     def __init__(self, first: float = 0.1, longest: float = 2.0) -> None:
         self._first = first
-        self._longest = longest
+        self.longest = longest
         self.seconds = first
 
     async def wait(self) -> None:
         await asyncio.sleep(self.seconds * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
-        self.seconds = min(self.seconds * 2, self._longest)
+        self.seconds = min(self.seconds * 2, self.longest)
 
     def reset(self) -> None:
         self.seconds = self._first

@@ -80,7 +80,7 @@ class Buffer:
         return idle
 
     def drop(self, leases: Collection[Lease]) -> None:
-        """Forget jobs that are somebody else's now."""
+        """Forget jobs that are not ours any more."""
         self.ready = deque(job for job in self.ready if Lease(job.id, job.lease_generation) not in leases)
         self.reserve = [job for job in self.reserve if Lease(job.id, job.lease_generation) not in leases]
 

@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterable
 
 from holdfast.errors import HoldfastError
 from holdfast.operations.lease import Lease
-from holdfast.operations.renew_leases import renew_leases
+from holdfast.operations.renew_leases import LeaseNews, check_leases, renew_leases
+from holdfast.operations.statement import Operation
 from holdfast.operations.worker_life import WorkerIdentity, heartbeat
 from holdfast.stores import SyncStore
+from holdfast.worker.cancellation import Cancellation
 from holdfast.worker.config import WorkerConfig
 
 _log = logging.getLogger("holdfast.worker")
@@ -36,7 +38,9 @@ class LeaseKeeper:
         config: WorkerConfig,
         *,
         leases: Callable[[], Iterable[Lease]],
-        lost: Callable[[set[Lease]], None],
+        has_news: Callable[[], bool],
+        lost: Callable[[dict[Lease, Cancellation]], None],
+        asked_to_stop: Callable[[set[Lease]], None],
         silent: Callable[[], None],
         heard: Callable[[], None],
     ) -> None:
@@ -44,7 +48,9 @@ class LeaseKeeper:
         self._identity = identity
         self._config = config
         self._leases = leases
+        self._has_news = has_news
         self._lost = lost
+        self._asked_to_stop = asked_to_stop
         self._silent = silent
         self._heard = heard
         self._interrupted: _Moment | None = None
@@ -91,6 +97,8 @@ class LeaseKeeper:
                 next_renewal = now + (self._config.renew.total_seconds() if self._renew(self._leases()) else tick)
             elif self._locked:
                 self._renew(lease for lease in self._leases() if lease in self._locked)
+            if self._has_news():
+                self._look()
 
     def _watch(self) -> None:
         """Beside the thread that may be waiting for a database which does not answer."""
@@ -115,21 +123,43 @@ class LeaseKeeper:
         return True
 
     def _renew(self, held: Iterable[Lease]) -> bool:
-        leases, lost = _newest(held)
+        locked = self._ask(held, lambda batch: renew_leases(batch, self._config.lease))
+        if locked is None:
+            return False
+        self._locked = locked
+        return True
+
+    def _look(self) -> None:
+        """Something may have happened to a job of ours: its handler need not wait for the next renewal."""
+        self._ask(self._leases(), check_leases, read_only=True)
+
+    def _ask(
+        self,
+        held: Iterable[Lease],
+        verb: Callable[[list[Lease]], Operation[LeaseNews]],
+        *,
+        read_only: bool = False,
+    ) -> set[Lease] | None:
+        """Pass on what the database says of our leases; returns those that are locked, None if it did not answer."""
+        leases, replaced = _newest(held)
+        lost = dict.fromkeys(replaced, Cancellation.LEASE_LOST)
+        asked_to_stop: set[Lease] = set()
         locked: set[Lease] = set()
         try:
             for start in range(0, len(leases), _BATCH):
                 batch = leases[start : start + _BATCH]
-                settlement = self._store.run(lambda batch=batch: renew_leases(batch, self._config.lease))  # type: ignore[misc]
-                lost |= {lease for lease in batch if lease.id in settlement.lost}
-                locked |= {lease for lease in batch if lease.id in settlement.locked}
+                news = self._store.run(lambda batch=batch: verb(batch), read_only=read_only)  # type: ignore[misc]
+                lost |= {lease: Cancellation(news.reasons[lease.id]) for lease in batch if lease.id in news.lost}
+                asked_to_stop |= {lease for lease in batch if lease.id in news.cancel_requested}
+                locked |= {lease for lease in batch if lease.id in news.locked}
         except HoldfastError as error:
             _log.warning("lease renewal failed: %s", error)
-            return False
-        self._locked = locked
+            return None
         if lost:
             self._lost(lost)
-        return True
+        if asked_to_stop:
+            self._asked_to_stop(asked_to_stop)
+        return locked
 
     def _judge(self) -> None:
         patience = max(

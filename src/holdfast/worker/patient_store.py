@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import TypeVar
 
 from holdfast.errors import DatabaseUnavailable
 from holdfast.operations.statement import Verb
 from holdfast.stores import AsyncStore
+from holdfast.stores.borrowed import AsyncBorrowed, AsyncOwnTransaction
 
 T = TypeVar("T")
 
@@ -29,6 +31,12 @@ class PatientStore:
                 return await self._store.run(verb, read_only=read_only)
         except TimeoutError:
             raise DatabaseUnavailable(f"no answer from the database within {self._patience:g} s") from None
+
+    async def borrow(self, tx: object) -> AsyncBorrowed:
+        return await self._store.borrow(tx)
+
+    def transaction(self) -> AbstractAsyncContextManager[AsyncOwnTransaction]:
+        return self._store.transaction()
 
     async def close(self) -> None:
         await self._store.close()

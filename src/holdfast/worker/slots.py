@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from holdfast.errors import JobTimeout, UnknownJobType
+from holdfast.errors import DatabaseUnavailable, HoldfastError, InvalidPayload, JobTimeout, UnknownJobType
+from holdfast.model.endings import Cancel
+from holdfast.model.running import running
 from holdfast.operations.claim_jobs import ClaimedJob
-from holdfast.operations.complete_jobs import Completion
-from holdfast.operations.fail_jobs import Failure
 from holdfast.operations.lease import Lease
-from holdfast.worker.attempt import Attempt, Ending
+from holdfast.operations.read_blockers import read_blockers
+from holdfast.worker.attempt import Attempt, Ending, Written
 from holdfast.worker.buffer import Buffer
-from holdfast.worker.context import Cancellation, Context, SyncContext
+from holdfast.worker.cancellation import Cancellation
+from holdfast.worker.context import Context
 from holdfast.worker.demand import Demand
+from holdfast.worker.equipment import AsyncEquipment, SyncEquipment
 from holdfast.worker.handler import Handler
 from holdfast.worker.outcomes import Outcomes
+from holdfast.worker.sync_context import SyncContext
 from holdfast.worker.threads import ThreadRunner
 
 _log = logging.getLogger("holdfast.worker")
@@ -28,6 +32,8 @@ _log = logging.getLogger("holdfast.worker")
 _UNWRITTEN_LIMIT = 5_000
 #: how long a cancelled task may clean up after its timeout
 _TIMEOUT_GRACE = 5.0
+#: how long a handler that was asked to stop may go on before its task is cancelled
+_CANCEL_GRACE = 5.0
 
 
 class Slots:
@@ -42,7 +48,7 @@ class Slots:
         buffer: Buffer,
         outcomes: Outcomes,
         demand: Demand,
-        clients: tuple[object, object],
+        equipment: tuple[AsyncEquipment, SyncEquipment],
     ) -> None:
         self._worker_id = worker_id
         self._handlers = handlers
@@ -50,7 +56,7 @@ class Slots:
         self._buffer = buffer
         self._outcomes = outcomes
         self._demand = demand
-        self._async_client, self._sync_client = clients
+        self._async_equipment, self._sync_equipment = equipment
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadRunner(concurrency, self._thread_done)
         self._attempts: dict[Lease, Attempt] = {}
@@ -120,14 +126,32 @@ class Slots:
 
     # --- what the lease keeper tells ----------------------------------------------------------------------------------
 
-    def lose(self, leases: set[Lease]) -> None:
-        """Somebody else has these jobs now."""
+    def lose(self, losses: Mapping[Lease, Cancellation]) -> None:
+        """These jobs are not ours any more."""
+        for lease, reason in losses.items():
+            attempt = self._attempts.get(lease)
+            if attempt is None or attempt.is_told_of_loss:
+                continue
+            if attempt.is_self_completed and reason is Cancellation.COMPLETED_ELSEWHERE:
+                continue  # by its own handler, which may have things to do after that
+            _log.warning("job %s: %s", lease.id, reason.replace("_", " "))
+            self._abort(attempt, reason)
+        self._buffer.drop(losses.keys())
+
+    def ask_to_stop(self, leases: Iterable[Lease]) -> None:
+        """Somebody wants these jobs cancelled: their handlers are told, and have a while to come to an end."""
+        leases = set(leases)
+        waiting = [job for job in self._buffer if Lease(job.id, job.lease_generation) in leases]
+        self._buffer.drop(leases)
+        self.give_back(waiting)
         for lease in leases:
             attempt = self._attempts.get(lease)
-            if attempt is not None and attempt.cancelled is not Cancellation.LEASE_LOST:
-                _log.warning("job %s: lease lost", lease.id)
-                self._abort(attempt, Cancellation.LEASE_LOST)
-        self._buffer.drop(leases)
+            if attempt is None or attempt.cancelled is not None:
+                continue
+            _log.info("job %s: asked to stop", lease.id)
+            attempt.cancelled = Cancellation.CANCELLED
+            if attempt.task is not None:
+                attempt.grace = self._loop.call_later(_CANCEL_GRACE, attempt.task.cancel)
 
     def fall_silent(self) -> None:
         """Nobody acknowledges our heartbeats: others will take our jobs, so we let go of them first."""
@@ -170,7 +194,8 @@ class Slots:
         attempt = Attempt(job, handler, self._worker_id)
         self._attempts[attempt.lease] = attempt
         if handler is None:
-            self._end(attempt, attempt.failure(UnknownJobType(job.type_name, tuple(self._handlers))))
+            _log.warning("job %s: type %r is unknown here; put back for a worker that knows it", job.id, job.type_name)
+            self._end(attempt, attempt.refusal(UnknownJobType(job.type_name, tuple(self._handlers))))
             return
         self._occupied += 1
         self.last_start = time.monotonic()
@@ -186,34 +211,46 @@ class Slots:
         try:
             if attempt.cancelled is not None:
                 raise asyncio.CancelledError  # noqa: TRY301 - as if it had come a moment later
-            signature = handler.job_type.signature
-            arguments = signature.decode(attempt.job.input)
-            if signature.wants_context:
-                output = await handler.function(Context(attempt, self._async_client), **arguments)
+            arguments = _arguments(attempt, handler)
+            if handler.job_type.signature.wants_context:
+                if attempt.job.has_blockers:
+                    with _giving_back():
+                        store = self._async_equipment.store
+                        attempt.blockers = await store.run(lambda: read_blockers(attempt.job.id), read_only=True)
+                with running(attempt.job.id):
+                    output = await handler.function(Context(attempt, self._async_equipment), **arguments)
             else:
-                output = await handler.function(**arguments)
+                with running(attempt.job.id):
+                    output = await handler.function(**arguments)
             # The time was up: whatever came after the cancellation does not count.
             ending = (
-                attempt.failure(_cause(attempt, TimeoutError())) if _is_late(attempt) else attempt.completion(output)
+                attempt.failure(_cause(attempt, TimeoutError()))
+                if _is_late(attempt)
+                else attempt.ending_of_return(output)
             )
         except asyncio.CancelledError as error:
             ending = attempt.ending_of_cancelled(_cause(attempt, error))
         except BaseException as error:  # noqa: BLE001 - SystemExit in a handler fails the job, not the worker
-            ending = attempt.failure(error)
+            ending = _ending_of_raise(attempt, error)
         attempt.task = None
         self._end(attempt, ending)
         self._free_slot()
 
-    def _call(self, attempt: Attempt, handler: Handler) -> Completion:
+    def _call(self, attempt: Attempt, handler: Handler) -> Written:
         """In a pool thread; the output is encoded there too."""
-        signature = handler.job_type.signature
-        arguments = signature.decode(attempt.job.input)
-        if signature.wants_context:
-            return attempt.completion(handler.function(SyncContext(attempt, self._sync_client), **arguments))
-        return attempt.completion(handler.function(**arguments))
+        arguments = _arguments(attempt, handler)
+        if not handler.job_type.signature.wants_context:
+            with running(attempt.job.id):
+                return attempt.ending_of_return(handler.function(**arguments))
+        if attempt.job.has_blockers:
+            with _giving_back():
+                store = self._sync_equipment.store
+                attempt.blockers = store.run(lambda: read_blockers(attempt.job.id), read_only=True)
+        with running(attempt.job.id):
+            return attempt.ending_of_return(handler.function(SyncContext(attempt, self._sync_equipment), **arguments))
 
     def _thread_done(self, attempt: Attempt, ending: Any, error: BaseException | None) -> None:
-        self._end(attempt, ending if error is None else attempt.failure(error))
+        self._end(attempt, ending if error is None else _ending_of_raise(attempt, error))
         self._free_slot()
 
     def _time_out(self, attempt: Attempt) -> None:
@@ -244,20 +281,53 @@ class Slots:
         if len(self._buffer.ready) <= self._buffer.low_water:
             self._demand.room()
 
-    def _end(self, attempt: Attempt, ending: Completion | Failure | Lease | None) -> None:
+    def _end(self, attempt: Attempt, ending: Ending) -> None:
         """An attempt ends once, however many ways it could."""
         if attempt.is_over:
             return
         attempt.is_over = True
-        if attempt.timer is not None:
-            attempt.timer.cancel()
+        for timer in (attempt.timer, attempt.grace):
+            if timer is not None:
+                timer.cancel()
         del self._attempts[attempt.lease]
         if not self._attempts:
             self._emptied.set()
         if ending is None:
             self._demand.doubt()
         else:
-            self._outcomes.add(ending)
+            self._outcomes.add(ending, is_self_completed=attempt.is_self_completed)
+
+
+class _NotStarted(Exception):
+    """The handler was not called: its input is not what it takes (then `is_refused`), or could not be read."""
+
+    def __init__(self, error: HoldfastError, *, is_refused: bool) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.is_refused = is_refused
+
+
+@contextmanager
+def _giving_back() -> Iterator[None]:
+    """What a handler needs cannot be read: the job is as good as never claimed."""
+    try:
+        yield
+    except DatabaseUnavailable as error:
+        raise _NotStarted(error, is_refused=False) from error
+
+
+def _ending_of_raise(attempt: Attempt, error: BaseException) -> Written:
+    if isinstance(error, _NotStarted):
+        return attempt.refusal(error.error) if error.is_refused else attempt.lease
+    return attempt.ending_of_raise(error)
+
+
+def _arguments(attempt: Attempt, handler: Handler) -> dict[str, Any]:
+    try:
+        return handler.job_type.signature.decode(attempt.job.input)
+    except InvalidPayload as error:
+        _log.warning("job %s: %s; put back for a worker that accepts it", attempt.job.id, error)
+        raise _NotStarted(error, is_refused=True) from error
 
 
 def _is_late(attempt: Attempt) -> bool:
@@ -267,4 +337,6 @@ def _is_late(attempt: Attempt) -> bool:
 def _cause(attempt: Attempt, error: BaseException) -> BaseException:
     if _is_late(attempt):
         return JobTimeout((attempt.job.timeout_ms or 0) / 1000)
+    if attempt.cancelled is Cancellation.CANCELLED:
+        return Cancel("cancelled while it ran")
     return error

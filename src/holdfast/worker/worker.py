@@ -8,12 +8,13 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
 from holdfast.errors import DatabaseUnavailable, HoldfastError, SerializationConflict
 from holdfast.model.identifiers import checked_name
+from holdfast.model.ids import Ids
 from holdfast.notify import Waker
 from holdfast.operations.register_types import register_types
 from holdfast.operations.release_jobs import release_orphans
@@ -23,9 +24,12 @@ from holdfast.worker.backoff import Backoff
 from holdfast.worker.buffer import Buffer
 from holdfast.worker.config import WorkerConfig
 from holdfast.worker.demand import Demand
+from holdfast.worker.equipment import Equipment, Hints
 from holdfast.worker.fetcher import Fetcher
 from holdfast.worker.handler import Handler
+from holdfast.worker.journal import Journal
 from holdfast.worker.leases import LeaseKeeper
+from holdfast.worker.maintenance.expirer import Expirer
 from holdfast.worker.maintenance.reaper import Reaper
 from holdfast.worker.maintenance.service import ServiceLoop
 from holdfast.worker.outcomes import Outcomes
@@ -73,6 +77,8 @@ class Worker:
         waker: Callable[[Sequence[str]], Waker],
         async_client: AsyncClosable,
         sync_client: Closable,
+        ids: Ids,
+        hints: Hints,
     ) -> None:
         self.id = new_worker_id()
         self.config = config
@@ -81,21 +87,31 @@ class Worker:
         )
         for queue in self.queues:
             checked_name("queue", queue)
+        self._served = frozenset(self.queues)
         has_threads = any(not handler.is_async for handler in handlers.values())
         self.concurrency = config.concurrency or (_DEFAULT_THREADS if has_threads else _DEFAULT_ASYNC)
         #: set once it is registered and claims jobs
         self.started = asyncio.Event()
         self._handlers = handlers
-        self._make_waker = waker
         self._async_client = async_client
         self._sync_client = sync_client
         self._store = PatientStore(store.asynchronous(), config.dead_after)
         self._lease_store = store.sync()
+        #: for handlers in threads, opened when one of them needs it
+        self._thread_store = store.sync()
+        self._ids = ids
+        self._hints = hints
+        self._waker = waker(self.queues)
         self._identity = WorkerIdentity(
             id=self.id,
             version=version,
             queues=self.queues,
-            metadata={"host": socket.gethostname(), "pid": os.getpid(), "concurrency": self.concurrency},
+            metadata={
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+                "concurrency": self.concurrency,
+                "lease_channel": self._waker.lease_channel,
+            },
         )
         self._outcomes = Outcomes(self._store, self.id, config.batch)
         self._stopping = asyncio.Event()
@@ -118,8 +134,10 @@ class Worker:
             if await self._registered():
                 await self._work()
         finally:
+            await self._waker.close()
             await self._store.close()
             self._lease_store.close()
+            self._thread_store.close()
             await self._async_client.close()
             self._sync_client.close()
 
@@ -137,13 +155,14 @@ class Worker:
 
     async def _register(self) -> None:
         """A worker may be started a little before its database: it waits, and says so."""
-        types = [handler.job_type for handler in self._handlers.values()]
+        # An alias is another name for a type, not another type.
+        types = {handler.job_type.name: handler.job_type for handler in self._handlers.values()}
         backoff = Backoff()
         give_up = time.monotonic() + _START_PATIENCE
         while True:
             try:
                 await self._store.ensure_ready()
-                await self._store.run(lambda: register_types(types))
+                await self._store.run(lambda: register_types(types.values()))
                 await self._store.run(lambda: register_worker(self._identity))
             except (DatabaseUnavailable, SerializationConflict) as error:
                 if time.monotonic() > give_up:
@@ -155,7 +174,11 @@ class Worker:
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
-        waker = self._make_waker(self.queues)
+        waker = self._waker
+        waker.start()
+        journal = Journal(self._store)
+        self._outcomes.woken = self._tell_of_work
+        self._outcomes.returned = waker.poke
         buffer = Buffer(self.config.batch)
         demand = Demand()
         slots = Slots(
@@ -165,7 +188,10 @@ class Worker:
             buffer=buffer,
             outcomes=self._outcomes,
             demand=demand,
-            clients=(self._async_client, self._sync_client),
+            equipment=(
+                Equipment(self._async_client, self._store, journal, self._ids, self._hints),
+                Equipment(self._sync_client, self._thread_store, journal, self._ids, self._hints),
+            ),
         )
         fetcher = Fetcher(
             self._store, self.id, self.queues, self.config, buffer=buffer, slots=slots, demand=demand, waker=waker
@@ -180,7 +206,9 @@ class Worker:
             self._identity,
             self.config,
             leases=slots.leases,
-            lost=lambda leases: tell(slots.lose, leases),
+            has_news=lambda: waker.has_lease_news(self.id),
+            lost=lambda losses: tell(slots.lose, losses),
+            asked_to_stop=lambda leases: tell(slots.ask_to_stop, leases),
             silent=lambda: tell(slots.fall_silent),
             heard=lambda: tell(slots.be_heard),
         )
@@ -196,23 +224,34 @@ class Worker:
         flushing = asyncio.create_task(self._outcomes.run(), name="holdfast-outcomes")
         fetching = asyncio.create_task(fetcher.run(), name="holdfast-fetcher")
         reaping = asyncio.create_task(ServiceLoop(reaper).run(), name="holdfast-reaper")
+        expirer = Expirer(self._store, self.config.poll, self._tell_of_work)
+        expiring = asyncio.create_task(ServiceLoop(expirer).run(), name="holdfast-expirer")
+        logging_ = asyncio.create_task(journal.run(), name="holdfast-journal")
         stopping = asyncio.create_task(self._stopping.wait(), name="holdfast-stop")
-        engine = [flushing, fetching, reaping]
+        engine = [flushing, fetching, reaping, expiring, logging_]
         self.started.set()
         try:
             await asyncio.wait([*engine, stopping], return_when=asyncio.FIRST_COMPLETED)
             keeper.is_draining = True
             await self._finish(slots, fetcher, fetching, waker)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_HURRIED_GRACE):
+                    await journal.drained()
         finally:
             await _cancel([*engine, stopping])
             # Only if this task was cancelled or failed is there still something to stop.
             await slots.release_all(_HURRIED_GRACE)
-            await waker.close()
             keeper.close()
             await self._retire()
         for task in engine:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
+
+    def _tell_of_work(self, queues: Iterable[str]) -> None:
+        """What was written has given somebody something to do."""
+        self._hints.send(queues)
+        if not self._served.isdisjoint(queues):
+            self._waker.poke()
 
     async def _finish(self, slots: Slots, fetcher: Fetcher, fetching: asyncio.Task[None], waker: Waker) -> None:
         """No new claims; what is not started goes back; what runs may finish until the deadline, then is released."""

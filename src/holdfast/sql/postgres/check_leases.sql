@@ -6,13 +6,14 @@
 -- locks: none.
 SELECT sent.id::text,
        CASE WHEN job.id IS NULL THEN 'deleted'
+            WHEN job.status = 'completed' AND job.completed_by IS NULL THEN 'completed'
             WHEN job.lease_generation <> sent.lease_generation THEN 'lost'
             WHEN job.status = 'running' THEN 'cancel_requested'
             WHEN job.status IN ('completed', 'cancelled') THEN job.status
             ELSE 'lost' END AS outcome
 FROM json_to_recordset(CAST(CAST(:leases AS text) AS json)) AS sent (id /*id*/uuid, lease_generation bigint)
 LEFT JOIN LATERAL (
-    SELECT job.id, job.lease_generation, job.status, job.cancel_requested_at
+    SELECT job.id, job.lease_generation, job.status, job.cancel_requested_at, job.completed_by
     FROM /*schema.*/job AS job WHERE job.id = sent.id
     OFFSET 0
 ) AS job ON true

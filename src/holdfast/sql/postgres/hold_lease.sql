@@ -13,7 +13,8 @@ WITH holding AS MATERIALIZED (
     FOR NO KEY UPDATE SKIP LOCKED
 )
 SELECT CASE WHEN (SELECT count(*) FROM holding) = 1 THEN 'held' ELSE coalesce((
-    SELECT CASE WHEN job.lease_generation <> CAST(:lease_generation AS bigint) THEN 'lost'
+    SELECT CASE WHEN job.status = 'completed' AND job.completed_by IS NULL THEN 'completed'
+                WHEN job.lease_generation <> CAST(:lease_generation AS bigint) THEN 'lost'
                 WHEN job.status = 'running' THEN 'locked'
                 WHEN job.status IN ('completed', 'cancelled') THEN job.status
                 ELSE 'lost' END

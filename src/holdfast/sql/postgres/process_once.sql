@@ -21,7 +21,8 @@ first AS (
     RETURNING job_id
 )
 SELECT CASE WHEN (SELECT count(*) FROM first) = 1 THEN 'first' ELSE coalesce((
-    SELECT CASE WHEN job.lease_generation <> CAST(:lease_generation AS bigint) THEN 'lost'
+    SELECT CASE WHEN job.status = 'completed' AND job.completed_by IS NULL THEN 'completed'
+                WHEN job.lease_generation <> CAST(:lease_generation AS bigint) THEN 'lost'
                 WHEN job.status = 'running' THEN 'repeated'
                 WHEN job.status IN ('completed', 'cancelled') THEN job.status
                 ELSE 'lost' END

@@ -28,6 +28,7 @@ renewed AS (
 )
 SELECT sent.id::text,
        CASE WHEN job.id IS NULL THEN 'deleted'
+            WHEN job.status = 'completed' AND job.completed_by IS NULL THEN 'completed'
             WHEN job.lease_generation <> sent.lease_generation THEN 'lost'
             WHEN job.status = 'running' THEN 'locked'
             WHEN job.status IN ('completed', 'cancelled') THEN job.status

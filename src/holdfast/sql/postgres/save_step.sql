@@ -25,7 +25,8 @@ noted AS (
     RETURNING id
 )
 SELECT CASE WHEN (SELECT count(*) FROM noted) = 1 THEN 'held' ELSE coalesce((
-    SELECT CASE WHEN job.lease_generation <> CAST(:lease_generation AS bigint) THEN 'lost'
+    SELECT CASE WHEN job.status = 'completed' AND job.completed_by IS NULL THEN 'completed'
+                WHEN job.lease_generation <> CAST(:lease_generation AS bigint) THEN 'lost'
                 WHEN job.status = 'running' THEN 'locked'
                 WHEN job.status IN ('completed', 'cancelled') THEN job.status
                 ELSE 'lost' END

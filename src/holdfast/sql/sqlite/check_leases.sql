@@ -6,6 +6,7 @@
 -- locks: none.
 SELECT json_extract(sent.value, '$.id') AS id,
        CASE WHEN job.id IS NULL THEN 'deleted'
+            WHEN job.status = 'completed' AND job.completed_by IS NULL THEN 'completed'
             WHEN job.lease_generation <> json_extract(sent.value, '$.lease_generation') THEN 'lost'
             WHEN job.status = 'running' THEN 'cancel_requested'
             WHEN job.status IN ('completed', 'cancelled') THEN job.status

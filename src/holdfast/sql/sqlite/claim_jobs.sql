@@ -3,9 +3,9 @@
 -- returns: json rows of id text, lease_generation bigint, type_name text, input json, attempt smallint, queue text,
 --   priority smallint, ready_at timestamptz, seq bigint, timeout_ms bigint, claimed_at timestamptz, crash_count smallint,
 --   chain_id text, chain_index integer, chain_type_name text, created_at timestamptz, scheduled_at timestamptz,
---   max_attempts smallint, last_attempt_error json, tenant text, headers json
+--   max_attempts smallint, last_attempt_error json, tenant text, headers json, has_blockers boolean
 --   (null stands for: claimed_at not prefetched; crash_count and chain_index 0; chain_id and chain_type_name the job's own;
---   created_at and scheduled_at the same as ready_at. A value that is nearly always the same costs more to send than to know.)
+--   created_at and scheduled_at the same as ready_at; has_blockers no. A value that is nearly always the same costs more to send than to know.)
 -- concurrency: one writer at a time. The result is one row of JSON: the module gives up the interpreter lock around
 --   every row it steps to, and getting it back from a busy event loop takes up to 5 ms.
 --   What should have been started by now and was not is left to expire_jobs.
@@ -16,7 +16,7 @@ SELECT json_group_array(json_array(
     id, lease_generation + 1, type_name, input, attempt + 1, queue, priority, ready_at, seq, timeout_ms,
     iif(:prefetch, :now, NULL), nullif(crash_count, 0), nullif(chain_id, id), nullif(chain_index, 0),
     nullif(chain_type_name, type_name), nullif(created_at, ready_at), nullif(scheduled_at, ready_at), max_attempts,
-    last_attempt_error, tenant, headers
+    last_attempt_error, tenant, headers, iif(on_blocker_failure IS NOT NULL, 1, NULL)
 )) AS claimed
 FROM (
     SELECT job.*

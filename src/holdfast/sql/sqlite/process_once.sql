@@ -18,7 +18,8 @@ FROM /*schema.*/job AS job
 WHERE id = :id AND lease_generation = :lease_generation AND status = 'running' AND :earlier = 0;
 -- part: outcome
 SELECT ifnull((
-    SELECT CASE WHEN lease_generation <> :lease_generation THEN 'lost'
+    SELECT CASE WHEN status = 'completed' AND completed_by IS NULL THEN 'completed'
+                WHEN lease_generation <> :lease_generation THEN 'lost'
                 WHEN status = 'running' THEN iif(:earlier = 0, 'first', 'repeated')
                 WHEN status IN ('completed', 'cancelled') THEN status
                 ELSE 'lost' END

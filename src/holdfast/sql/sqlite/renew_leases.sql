@@ -14,6 +14,7 @@ WHERE job.id = sent.id AND job.lease_generation = sent.lease_generation AND job.
 -- part: exceptions
 SELECT json_extract(sent.value, '$.id') AS id,
        CASE WHEN job.id IS NULL THEN 'deleted'
+            WHEN job.status = 'completed' AND job.completed_by IS NULL THEN 'completed'
             WHEN job.lease_generation <> json_extract(sent.value, '$.lease_generation') THEN 'lost'
             WHEN job.status = 'running' THEN 'cancel_requested'
             WHEN job.status IN ('completed', 'cancelled') THEN job.status

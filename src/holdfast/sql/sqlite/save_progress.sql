@@ -8,7 +8,8 @@ UPDATE /*schema.*/job AS job SET progress = :progress
 WHERE id = :id AND lease_generation = :lease_generation AND status = 'running';
 -- part: outcome
 SELECT ifnull((
-    SELECT CASE WHEN lease_generation <> :lease_generation THEN 'lost'
+    SELECT CASE WHEN status = 'completed' AND completed_by IS NULL THEN 'completed'
+                WHEN lease_generation <> :lease_generation THEN 'lost'
                 WHEN status = 'running' THEN 'held'
                 WHEN status IN ('completed', 'cancelled') THEN status
                 ELSE 'lost' END

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any, Protocol, TypeAlias
 
+from holdfast.stores.borrowed.own_transaction import AsyncOwnTransaction, OwnTransaction
+
 
 class SyncConnection(Protocol):
     """psycopg, sqlite3 and SQLAlchemy connections; Session and scoped_session."""
@@ -80,6 +82,10 @@ class AsyncpgPoolProxy(Protocol):
 
 
 #: what `tx=` of the sync client takes; a str is an alias of Django's DATABASES
-SyncTransaction: TypeAlias = SyncConnection | SyncCursor | DjangoConnection | DjangoProxy | DjangoCursor | str
+SyncTransaction: TypeAlias = (
+    SyncConnection | SyncCursor | DjangoConnection | DjangoProxy | DjangoCursor | OwnTransaction | str
+)
 #: what `tx=` of the async client takes
-AsyncTransaction: TypeAlias = AsyncConnection | AsyncCursor | AsyncpgConnection | AsyncpgPoolProxy
+AsyncTransaction: TypeAlias = (
+    AsyncConnection | AsyncCursor | AsyncpgConnection | AsyncpgPoolProxy | AsyncOwnTransaction
+)

@@ -12,6 +12,7 @@ from holdfast.stores.borrowed.aiosqlite_connection import AiosqliteConnection
 from holdfast.stores.borrowed.asyncpg_connection import AsyncpgConnection
 from holdfast.stores.borrowed.base import AsyncBorrowed, Borrowed, BorrowingStore
 from holdfast.stores.borrowed.django_connection import DjangoConnection
+from holdfast.stores.borrowed.own_transaction import AsyncOwnTransaction, OwnTransaction
 from holdfast.stores.borrowed.psycopg_connection import PsycopgAsyncConnection, PsycopgConnection
 from holdfast.stores.borrowed.sqlalchemy_connection import SqlalchemyConnection
 from holdfast.stores.borrowed.sqlalchemy_session import SqlalchemySession
@@ -98,6 +99,8 @@ _MISTAKES = {
 
 def recognise(tx: object, store: BorrowingStore) -> Borrowed:
     """The adapter for a sync client, or WrongConnection before anything is sent."""
+    if isinstance(tx, OwnTransaction):
+        return tx.borrowed
     if isinstance(tx, str) and "://" not in tx and django_connection.aliases():
         return django_connection.alias(tx, store)
     names = _names(tx)
@@ -112,6 +115,8 @@ def recognise(tx: object, store: BorrowingStore) -> Borrowed:
 
 def recognise_async(tx: object, store: BorrowingStore) -> AsyncBorrowed:
     """The adapter for an async client, or WrongConnection before anything is sent."""
+    if isinstance(tx, AsyncOwnTransaction):
+        return tx.borrowed
     names = _names(tx)
     for name in names:
         if kind := _ASYNC.get(name):

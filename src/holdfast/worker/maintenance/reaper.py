@@ -44,12 +44,13 @@ class Reaper:
         self._expired: dict[Lease, float] = {}
 
     async def run_once(self) -> Mapping[str, int]:
-        counts = {"returned": 0, "dead_letters": 0, "dead_workers": 0}
+        counts = {"returned": 0, "dead_letters": 0, "cancelled": 0, "dead_workers": 0}
         while self._is_steady():
             reaped = await self._store.run(lambda: reap_jobs(self._worker_id, self._dead_after, self._choose))
             counts["returned"] += reaped.returned
             counts["dead_letters"] += reaped.dead_letters
-            if reaped.returned + reaped.dead_letters == 0:
+            counts["cancelled"] += reaped.cancelled
+            if not any(reaped):
                 break
         if counts["returned"]:
             self._returned()

@@ -1,0 +1,82 @@
+"""Transactions for handlers on SQLite: a connection each, with the file's write lock from the beginning."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from holdfast.operations.statement import Rows, Statement
+from holdfast.stores.borrowed.own_transaction import AsyncOwnTransaction, OwnTransaction, Parameters
+from holdfast.stores.borrowed.sqlite_connection import SqliteConnection
+from holdfast.stores.sqlite_connection import BUSY_SECONDS, patiently
+
+if TYPE_CHECKING:
+    from holdfast.stores.sqlite import SqliteStore
+
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def open_transaction(store: SqliteStore) -> Iterator[OwnTransaction]:
+    """Committed at the end of the block, rolled back if it raises."""
+    with contextlib.closing(store.connect()) as connection:
+        deadline = time.monotonic() + BUSY_SECONDS
+        patiently(lambda: connection.execute("BEGIN IMMEDIATE"), deadline)
+
+        def execute(text: str, parameters: Parameters | None) -> Rows:
+            cursor = connection.execute(text, parameters or ())
+            return cursor.fetchall() if cursor.description is not None else []
+
+        try:
+            yield OwnTransaction(connection, SqliteConnection(connection, store), execute)
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        patiently(lambda: connection.execute("COMMIT"), time.monotonic() + BUSY_SECONDS)
+
+
+@contextlib.asynccontextmanager
+async def open_async_transaction(store: SqliteStore) -> AsyncIterator[AsyncOwnTransaction]:
+    """The same in a thread of its own."""
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(1, thread_name_prefix="holdfast-transaction") as thread:
+
+        async def there(work: Callable[[], T]) -> T:
+            return await loop.run_in_executor(thread, work)
+
+        block = open_transaction(store)
+        inner = await there(block.__enter__)
+
+        async def execute(text: str, parameters: Parameters | None) -> Rows:
+            return await there(lambda: inner.execute(text, parameters))
+
+        try:
+            yield AsyncOwnTransaction(inner.connection, _InThread(inner, there), execute)
+        except BaseException:
+            await there(partial(block.__exit__, *sys.exc_info()))
+            raise
+        await there(lambda: block.__exit__(None, None, None))
+
+
+class _InThread:
+    """The adapter of the connection, in the connection's thread."""
+
+    def __init__(self, transaction: OwnTransaction, there: Callable[[Callable[[], Rows]], Awaitable[Rows]]) -> None:
+        self._borrowed = transaction.borrowed
+        self._there = there
+
+    async def begin(self) -> None:
+        """Begun already."""
+
+    async def execute(self, statement: Statement) -> Rows:
+        return await self._there(lambda: self._borrowed.execute(statement))
+
+    def on_commit(self, callback: Callable[[], None]) -> bool:  # noqa: ARG002 - sqlite3 has no such hook
+        return False

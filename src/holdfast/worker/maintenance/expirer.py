@@ -1,0 +1,36 @@
+"""Cancels what nobody started in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+
+from holdfast.operations.expire_jobs import expire_jobs
+from holdfast.worker.patient_store import PatientStore
+
+_BATCH = 500
+
+
+class Expirer:
+    """Claims leave expired jobs alone; this ends them, so that they are seen and those who wait for them are told.
+
+    `woken` is called with the queues that got work by it.
+    """
+
+    name = "expirer"
+    timeout = timedelta(seconds=30)
+
+    def __init__(self, store: PatientStore, interval: timedelta, woken: Callable[[Iterable[str]], None]) -> None:
+        self.interval = interval
+        self._store = store
+        self._woken = woken
+
+    async def run_once(self) -> Mapping[str, int]:
+        total = 0
+        while True:
+            done = await self._store.run(lambda: expire_jobs(_BATCH))
+            total += done.expired
+            if done.woken:
+                self._woken(done.woken)
+            if done.expired < _BATCH:
+                return {"expired": total}
