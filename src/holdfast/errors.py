@@ -142,7 +142,7 @@ class WrongIsolation(TransactionError):
 
     def __init__(self, verb: str) -> None:
         super().__init__(
-            f"{verb} must see who has come to wait for the chains, which REPEATABLE READ and SERIALIZABLE hide from it; "
+            f"{verb} must see who has come to wait for the chains, which REPEATABLE READ and SERIALIZABLE hide; "
             f"use READ COMMITTED, or leave out tx="
         )
         self.verb = verb

@@ -51,13 +51,13 @@ def _retry(ids: list[str]) -> list[Statement]:
 
 
 def _delete(ids: list[str]) -> list[Statement]:
-    chains = [[each, each, each, 0, True, "completed", 1, 1] for each in ids]
+    chains = [[each, each, each, 0, True, "completed", 1, 1, True] for each in ids]
     return _sent(delete_chains(ids, _ORDERS, cascade=True), [], [], chains, [], [], [], [])
 
 
 def _remove() -> list[Statement]:
     holder = job_id(1)
-    chain = [[holder, holder, holder, 0, True, "running", 1, 1]]
+    chain = [[holder, holder, holder, 0, True, "running", 1, 1, True]]
     judged = [[0, holder, True, False, "running"]]
     return _sent(remove_job(Key("report", "k"), _ORDERS), [], [["report", "k"]], judged, chain, [])
 

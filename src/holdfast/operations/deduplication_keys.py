@@ -68,7 +68,9 @@ class LockedKeys:
             yield Statement("return_keys", {"keys": self._document(unused)})
 
     def _document(self, chains: Mapping[Key, str]) -> str:
-        return _document((key, chain_id, self.claims[chain_id].scope) for key, chain_id in sorted(chains.items()))
+        claims = {chain_id: self.claims.get(chain_id) for chain_id in chains.values()}
+        scopes = {chain_id: None if claim is None else claim.scope for chain_id, claim in claims.items()}
+        return _document((key, chain_id, scopes[chain_id]) for key, chain_id in sorted(chains.items()))
 
 
 def lock_keys_of_chains(ids: Collection[str], *, patient: bool) -> Operation[LockedKeys]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from holdfast.errors import ChainNeeded
+from holdfast.errors import ChainNeeded, WrongIsolation
 from holdfast.model.control import ControlOutcome, ControlResult
 from holdfast.model.payload import to_json
 from holdfast.model.status import Status
@@ -66,7 +66,9 @@ class LockedChains:
         """Returns the ids whose chains went on meanwhile."""
         asked_for: dict[str, str] = {}
         found: defaultdict[str, list[Member]] = defaultdict(list)
-        for asked, chain_id, job_id, chain_index, is_tail, status, attempt, lease_generation in rows:
+        for asked, chain_id, job_id, chain_index, is_tail, status, attempt, lease_generation, sees_commits in rows:
+            if not sees_commits:
+                raise WrongIsolation("deletion")
             asked_for[asked] = chain_id
             if job_id is not None:
                 member = Member(job_id, chain_index, bool(is_tail), Status(status), attempt, lease_generation)

@@ -14,9 +14,10 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import IsolationLevel
 
 from holdfast import App, Client, Dedup, JobHandle
-from holdfast.errors import ChainNeeded, ChainNotFound
+from holdfast.errors import ChainNeeded, ChainNotFound, WrongIsolation
 from tests.conformance.backdoors import PostgresBackdoor
 
 _PATIENCE = 20.0
@@ -227,3 +228,18 @@ def test_remove_first(scene: Scene, end: str) -> None:
     chain = enqueueing.result(_PATIENCE)
     assert (chain.id == holder.id) is (end == "rollback")
     assert [job.input for job in scene.client.list_jobs().items] == [{"order": 2}]
+
+
+@pytest.mark.parametrize("level", [IsolationLevel.REPEATABLE_READ, IsolationLevel.SERIALIZABLE])
+def test_deletion_that_could_not_see(scene: Scene, level: IsolationLevel) -> None:
+    """A snapshot older than who waits would delete what he waits for: refused, and the transaction goes on."""
+    blocker = scene.client.enqueue(scene.send.call(1))
+    scene.user.isolation_level = level
+    scene.user.execute("SELECT 1")
+    waiting = scene.client.enqueue(scene.send.call(2), blockers=[blocker])
+    with pytest.raises(WrongIsolation, match="READ COMMITTED"):
+        scene.client.delete_chains(blocker, tx=scene.user)
+    assert scene.user.execute("SELECT 1").fetchone() == (1,)
+    scene.user.commit()
+    assert scene.status(blocker.id) == "pending"
+    assert scene.status(waiting.id) == "blocked"
