@@ -8,13 +8,13 @@ from functools import partial
 
 from holdfast.errors import BatchRefused
 from holdfast.model.control import ControlOutcome
-from holdfast.model.ids import new_id
+from holdfast.model.ids import new_id, new_ids
 from holdfast.model.job import JobError
 from holdfast.model.status import Status
 from holdfast.operations.cancel_jobs import cancel_jobs
 from holdfast.testing.conformance.case import Cases
 from holdfast.testing.conformance.continue_jobs import go_on
-from holdfast.testing.conformance.harness import Harness, lease_of, refused
+from holdfast.testing.conformance.harness import Harness, document, lease_of, refused
 from holdfast.testing.conformance.people import (
     EXACT,
     HASTY,
@@ -264,12 +264,18 @@ async def races_continuations(h: Harness) -> None:
 
 @CASES
 async def opposite_batches(h: Harness) -> None:
-    """Two that name the same chains in opposite order, with dependants across: no deadlock, each cancelled once."""
+    """Two that name the same chains in opposite order: no deadlock, each cancelled once.
+
+    Who waits has a smaller id than what he waits for: to tell him only in the end would be against the order of locks.
+    """
     stores = h.neighbours(2)
     for _ in range(10):
-        ids = await h.put(40)
-        dependants = await send(h, *(behind(job_id, on_failure="cancel") for job_id in reversed(ids)))
-        everything = [*ids, *(each.id for each in dependants)]
+        made = new_ids(80)
+        waiting, ids = made[:40], made[40:]
+        await h.enqueue(*(document(id=job_id) for job_id in ids))
+        places = zip(waiting, ids, strict=True)
+        await send(h, *(behind(blocker, on_failure="cancel", id=job_id) for job_id, blocker in places))
+        everything = [*ids, *waiting]
         batches = await asyncio.gather(
             stores[0].run(lambda ids=everything: cancel_jobs(ids, ORDERS)),  # type: ignore[misc]
             stores[1].run(lambda ids=ids: cancel_jobs(list(reversed(ids)), ORDERS)),  # type: ignore[misc]
