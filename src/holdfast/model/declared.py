@@ -47,12 +47,13 @@ def _fields(name: str, parameters: object) -> dict[str, tuple[Any, bool]]:
         hints = typing.get_type_hints(parameters, include_extras=True)
     except (TypeError, NameError, AttributeError) as error:
         raise InvalidJobType(f"{name}: input={parameters!r}: {error}") from None
-    if not hasattr(node, "fields"):
+    fields: tuple[msgspec.inspect.Field, ...] | None = getattr(node, "fields", None)
+    if fields is None:
         raise InvalidJobType(
             f"{name}: input={parameters!r} must be a mapping of names to types, or a class with typed fields "
             f"(dataclass, TypedDict, msgspec, attrs or pydantic)"
         )
-    return {field.name: (_bare(hints[field.name]), field.required) for field in node.fields}
+    return {field.name: (_bare(hints[field.name]), field.required) for field in fields}
 
 
 def _bare(hint: Any) -> Any:

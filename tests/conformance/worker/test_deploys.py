@@ -201,7 +201,7 @@ def test_declarations_are_checked() -> None:
             app.declare("second", input=wrong)
     with pytest.raises(DuplicateJobType):
         app.declare("first")
-    declared = app.declare("third", input={"a": int})
+    declared: JobHandle[..., Any] = app.declare("third", input={"a": int})
     assert declared.call(a=1).payload == b'{"a":1}'
     with pytest.raises(TypeError, match="handled elsewhere"):
         declared.fn(a=1)

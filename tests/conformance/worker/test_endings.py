@@ -61,7 +61,7 @@ async def test_retry_at_is_a_failure_with_an_exact_time(ground: Ground) -> None:
         except ConnectionError as error:
             raise RetryAt(when) from error
 
-    job_id = await ground.put(ground.job(limited, retry=Retry(max_attempts=2, on=ValueError)))
+    job_id = await ground.put(ground.job(limited, retry=Retry(max_attempts=2, on=(ValueError,))))
     assert await adrain(ground.app) == Drained(retried=1)
     job = await ground.get(job_id)
     assert (job.status, job.attempt, job.ready_at) == (Status.PENDING, 1, when)

@@ -116,12 +116,9 @@ async def test_a_stale_holder_cannot_save(ground: Ground) -> None:
         if hand.lease_generation > 1:
             return
         ground.sql("UPDATE {job} SET lease_generation = lease_generation + 1, leased_by = 'another'")
-        for write in (
-            lambda: hand.step("late", lambda: 1),
-            lambda: hand.progress(1),
-        ):
+        for write, *arguments in ((hand.step, "late", int), (hand.progress, 1)):
             with pytest.raises(LeaseLost) as caught:
-                await write()
+                await write(*arguments)
             assert caught.value.reason == "lease_lost"
         ground.seen.append(hand.cancelled)
 
