@@ -29,9 +29,12 @@ _POSTGRES_INDEXES = """
 SELECT pg_get_indexdef(pg_index.indexrelid), pg_index.indisprimary FROM pg_index WHERE pg_index.indrelid = %s
 """
 _POSTGRES_OTHERS = """
-SELECT 'function ' || proname FROM pg_proc WHERE pronamespace = to_regnamespace(%(schema)s)
-UNION ALL SELECT 'view ' || relname FROM pg_class
-          WHERE relnamespace = to_regnamespace(%(schema)s) AND relkind IN ('v', 'm')
+SELECT concat_ws(' ', 'function', proname || '(' || pg_get_function_arguments(oid) || ')',
+                 CASE WHEN prosecdef THEN 'SECURITY DEFINER' END, array_to_string(proconfig, ' '))
+FROM pg_proc WHERE pronamespace = to_regnamespace(%(schema)s)
+UNION ALL SELECT 'view ' || relname || ' (' || string_agg(attname, ', ' ORDER BY attnum) || ')'
+          FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
+          WHERE relnamespace = to_regnamespace(%(schema)s) AND relkind IN ('v', 'm') GROUP BY relname
 UNION ALL SELECT 'type ' || typname FROM pg_type
           WHERE typnamespace = to_regnamespace(%(schema)s) AND typtype IN ('e', 'd')
 UNION ALL SELECT 'trigger ' || tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
@@ -72,6 +75,13 @@ def sqlite_catalogue(connection: sqlite3.Connection, prefix: str) -> str:
             lines.append(f"    PRIMARY KEY ({match[1]}){match[2] or ''}")
         lines += [f"    CHECK {check}" for check in _checks(text)]
         lines += [f"    {index}" for index in _sqlite_indexes(connection, table)]
+    views = connection.execute(
+        """SELECT entry.name || ' (' || group_concat(info.name, ', ') || ')'
+           FROM sqlite_master AS entry, pragma_table_info(entry.name) AS info
+           WHERE entry.type = 'view' AND entry.name LIKE ? GROUP BY entry.name ORDER BY entry.name""",
+        [f"{prefix}%"],
+    )
+    lines += ["", *(f"view {view}" for (view,) in views)]
     return _without_names(lines, r"(?!)", prefix)
 
 

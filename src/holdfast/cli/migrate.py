@@ -11,7 +11,7 @@ from rich.text import Text
 from holdfast.app import App
 from holdfast.cli.database import database_options, require_connection, sqlite_path
 from holdfast.cli.output import JSON, TABLE, format_option, print_json, print_lines, print_table
-from holdfast.operations.migrate import Migration, read_migrations
+from holdfast.operations.migrate import Migration, create_roles, find_functions, read_migrations
 
 
 @click.group()
@@ -80,13 +80,39 @@ def status(app: App, output_format: str, *, check: bool) -> None:
 )  # fmt: skip
 def print_sql(app: App, found: int | None) -> None:
     """Print the SQL that `migrate up` would run, as one transaction for psql or sqlite3."""
+    stamp = None
     if found is None:
         found = max((migration.version for migration in _applied(app)), default=0)
-    sql = app.store.pending_sql(found)
+        stamp = _stamp(app)
+    sql = app.store.pending_sql(found, stamp)
     if sql:
         click.echo(sql)
     else:
         click.echo(f"nothing to do: {app.store.url} is up to date", err=True)
+
+
+@migrate.command()
+@database_options
+@click.option("--apply", "is_applied", is_flag=True, help="Run the SQL instead of printing it.")
+def roles(app: App, *, is_applied: bool) -> None:
+    """Print the SQL that creates roles which may only enqueue, work, look or operate.
+
+    Roles belong to the whole server and creating them needs the right to, so nobody else does it.
+    """
+    sql = app.store.roles_sql()
+    if not sql:
+        raise click.UsageError("SQLite knows no roles; whoever may open the file may do everything")
+    if not is_applied:
+        click.echo(sql)
+        return
+    require_connection(app)
+    store = app.store.sync()
+    try:
+        store.ensure_ready()
+        store.run(create_roles)
+    finally:
+        store.close()
+    click.echo(f"roles created where they were missing, rights granted in {app.store.url}")
 
 
 def _applied(app: App) -> list[Migration]:
@@ -97,6 +123,16 @@ def _applied(app: App) -> list[Migration]:
     store = app.store.sync()
     try:
         return store.run(read_migrations, read_only=True)
+    finally:
+        store.close()
+
+
+def _stamp(app: App) -> str | None:
+    if app.store.dialect != "postgres":
+        return None
+    store = app.store.sync()
+    try:
+        return store.run(find_functions, read_only=True)
     finally:
         store.close()
 
