@@ -89,8 +89,8 @@ class DuplicateKey(InvalidInput):
 
     def __init__(self, type_name: str, key: str, chain_id: str) -> None:
         super().__init__(
-            f"dedup={key!r}: chain {chain_id} of {type_name!r} holds this key; use on_conflict='keep' to get that chain, "
-            f"or 'replace' to give it the new arguments"
+            f"dedup={key!r}: chain {chain_id} of {type_name!r} holds this key; use on_conflict='keep' to get that "
+            f"chain, or 'replace' to give it the new arguments"
         )
         self.type_name = type_name
         self.key = key
@@ -101,7 +101,7 @@ class BlockerCycle(InvalidInput):
     """A chain would wait for itself."""
 
     def __init__(self, chain_id: str) -> None:
-        super().__init__(f"blockers: chain {chain_id} would wait for itself, perhaps over others; leave one of them out")
+        super().__init__(f"blockers: chain {chain_id} would wait for itself, perhaps over others; leave one out")
         self.chain_id = chain_id
 
 

@@ -165,11 +165,11 @@ def _enqueue_guarded(size: int, *, is_taken: bool = False) -> list[Statement]:
     holders = _finished(size)
     keys = [[place, holders[place] if is_taken else jobs[place].id, "judge" if is_taken else "taken"]
             for place in range(size)]  # fmt: skip
-    held = [[[job_id(1), "running"]], keys]
+    blockers = [[job_id(1), "running"]]
     if not is_taken:
-        return _sent(enqueue_guarded(jobs, None), [], *held, [["[]", 0]])[1:]
+        return _sent(enqueue_guarded(jobs, None), [], blockers, keys, [["[]", 0]])[1:]
     judged = [[place, holders[place], True, True, "pending"] for place in range(size)]
-    return _sent(enqueue_guarded(jobs, None), [], *held, judged, *([[]] * size), [], [])[1:]
+    return _sent(enqueue_guarded(jobs, None), [], blockers, keys, judged, *([[]] * size), [], [])[1:]
 
 
 def _reject(size: int) -> list[Statement]:

@@ -30,6 +30,7 @@ class Jobs:
     block_loop: JobHandle[..., Any]
     poison: JobHandle[..., Any]
     fail: JobHandle[..., Any]
+    relay: JobHandle[..., Any]
 
 
 def make_jobs(url: str, ledger_path: Path, **options: Any) -> Jobs:  # noqa: C901, PLR0915 - a list of job types
@@ -143,4 +144,15 @@ def make_jobs(url: str, ledger_path: Path, **options: Any) -> Jobs:  # noqa: C90
         write(ctx, number, "finished")
         return number
 
-    return Jobs(app, ledger, note, note_sync, hold, hold_sync, hold_then_fail, stubborn, block_loop, poison, fail)
+    @app.job(retry=soon)
+    async def relay(ctx: Context, number: int, left: int, pause: float = 0.0) -> int:
+        """Hands the work on `left` times."""
+        write(ctx, number, "started")
+        await asyncio.sleep(pause)
+        if left == 0:
+            return number
+        return await ctx.continue_with(relay.call(number=number, left=left - 1, pause=pause))
+
+    return Jobs(
+        app, ledger, note, note_sync, hold, hold_sync, hold_then_fail, stubborn, block_loop, poison, fail, relay
+    )

@@ -143,7 +143,7 @@ def _count_statements(store: SyncStore, policy: str) -> int:
 
     claimed = claimed_job(store)
     waiting = job(more=Extras(blockers=[claimed.id], on_blocker_failure=policy))
-    store.run(lambda: watched(enqueue_guarded([waiting], None)))  # type: ignore[arg-type]
+    store.run(lambda: watched(enqueue_guarded([waiting], None)))
     return len(sent) - 1
 
 

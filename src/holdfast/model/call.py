@@ -134,7 +134,8 @@ class Call(Generic[R_co]):
         if job_type.expires is not None:
             document.extras.expires_ms = milliseconds(job_type.expires)
         if shared or self.options_given or self.key is not None:
-            _apply(document, {"dedup": self.key} | shared | self.options_given)
+            own: EnqueueOptions = {"dedup": self.key}
+            _apply(document, own | shared | self.options_given)
         return document
 
 

@@ -33,7 +33,8 @@ class Dedup:
     on_conflict: OnConflict = "keep"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.key, str) or not self.key or len(self.key) > _LONGEST_KEY or "\x00" in self.key:
+        key: object = self.key
+        if not isinstance(key, str) or not key or len(key) > _LONGEST_KEY or "\x00" in key:
             raise InvalidOption("dedup", self.key, f"the key must be text of 1 to {_LONGEST_KEY} characters, no U+0000")
         try:
             self.key.encode()

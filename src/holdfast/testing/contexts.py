@@ -173,8 +173,8 @@ _NO_DATABASE = "ctx.transaction(): this context has no database; run the job wit
 def context(*, client: AsyncClient | None = None, **values: Unpack[AttemptValues]) -> FakeContext:
     """A context for an `async def` handler; see `AttemptValues` for what it may be told.
 
-    `client` is what the handler finds as `ctx.client`; using it without giving one is an error that says so. Whatever is
-    passed as tx= is left alone.
+    `client` is what the handler finds as `ctx.client`; using it without giving one is an error that says so. Whatever
+    is passed as tx= is left alone.
 
         ctx = holdfast.testing.context(attempt=3)
         result = await send_receipt.fn(ctx, order_id=1, email="a@b.c")

@@ -32,6 +32,7 @@ from holdfast.worker.leases import LeaseKeeper
 from holdfast.worker.maintenance.expirer import Expirer
 from holdfast.worker.maintenance.reaper import Reaper
 from holdfast.worker.maintenance.service import ServiceLoop
+from holdfast.worker.maintenance.unblocker import Unblocker
 from holdfast.worker.outcomes import Outcomes
 from holdfast.worker.patient_store import PatientStore
 from holdfast.worker.slots import Slots
@@ -226,9 +227,11 @@ class Worker:
         reaping = asyncio.create_task(ServiceLoop(reaper).run(), name="holdfast-reaper")
         expirer = Expirer(self._store, self.config.poll, self._tell_of_work)
         expiring = asyncio.create_task(ServiceLoop(expirer).run(), name="holdfast-expirer")
+        unblocker = Unblocker(self._store, self._tell_of_work)
+        unblocking = asyncio.create_task(ServiceLoop(unblocker).run(), name="holdfast-unblocker")
         logging_ = asyncio.create_task(journal.run(), name="holdfast-journal")
         stopping = asyncio.create_task(self._stopping.wait(), name="holdfast-stop")
-        engine = [flushing, fetching, reaping, expiring, logging_]
+        engine = [flushing, fetching, reaping, expiring, unblocking, logging_]
         self.started.set()
         try:
             await asyncio.wait([*engine, stopping], return_when=asyncio.FIRST_COMPLETED)

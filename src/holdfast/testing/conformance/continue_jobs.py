@@ -21,9 +21,9 @@ from holdfast.testing.conformance.stale_holders import add_locked_case, add_stal
 CASES = Cases("continue_jobs")
 
 
-async def go_on(h: Harness, lease: Lease, worker: str = "w1", **fields: Any) -> Settlement:
+async def go_on(h: Harness, lease: Lease, worker: str = "w1", type_name: str = "next", **fields: Any) -> Settlement:
     """Continue with a job of type `next`."""
-    continuation = Continuation(lease.id, lease.lease_generation, document(**({"type_name": "next"} | fields)))
+    continuation = Continuation(lease.id, lease.lease_generation, document(type_name=type_name, **fields))
     return await h.run(lambda: continue_jobs(worker, [continuation]))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 from holdfast.errors import BlockerCycle, ChainNotFound, InvalidOption
 from holdfast.model.call import Extras, JobDocument
@@ -26,7 +27,7 @@ CASES = Cases("settle_chains")
 _RACES = 40
 
 
-def behind(*blockers: str, on_failure: str | None = None, **fields: object) -> JobDocument:
+def behind(*blockers: str, on_failure: str | None = None, **fields: Any) -> JobDocument:
     """A job that waits for these chains."""
     return document(more=Extras(blockers=list(blockers), on_blocker_failure=on_failure), **fields)
 
