@@ -34,7 +34,7 @@ class Handlers:
     book_late: JobHandle[..., Any]
 
 
-def make_handlers(url: str, ledger_path: Path) -> Handlers:
+def make_handlers(url: str, ledger_path: Path) -> Handlers:  # noqa: C901, PLR0915 - a list of job types
     """The same app in the test and in every worker process."""
     app = App(url, name="handlers", auto_migrate=True)
     ledger = Ledger(ledger_path)

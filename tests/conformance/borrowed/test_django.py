@@ -149,7 +149,7 @@ class DjangoCases:
         calls: list[str] = []
         with transaction.atomic():
             job = shop.enqueue(connection)
-            shop.face.borrow(connection).on_commit(lambda: [].remove(1))
+            shop.face.borrow(connection).on_commit(lambda: [0].remove(1))
             transaction.on_commit(lambda: calls.append("theirs"))
         assert calls == ["theirs"]
         assert shop.has(job)

@@ -72,7 +72,7 @@ class Holders:
             lambda: process_once(lease, "send_receipt", "key"),
         ):
             with pytest.raises(LeaseLost):
-                await opened.run(verb)  # type: ignore[arg-type]  # all of them answer with yes or no
+                await opened.run(verb)
         await opened.commit()
         assert opened.shop.notes() == ["mine"]
 
