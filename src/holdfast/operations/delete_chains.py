@@ -151,13 +151,15 @@ def _lock_with_blockers(
     ids: Sequence[str], *, cascade: bool, patient: bool
 ) -> Operation[tuple[LockedChains, set[tuple[str, str]]]]:
     """With cascade, also the chains that these waited for: found before they are locked, and again after."""
+    seen = (yield from _find_edges(ids)) if cascade else set()
+    locked = yield from lock_chains({*ids, *(blocker for _, blocker in seen)}, patient=patient)
     edges = (yield from _find_edges(ids)) if cascade else set()
     for _ in range(_LOOKS):
-        locked = yield from lock_chains({*ids, *(blocker for _, blocker in edges)}, patient=patient)
-        seen = edges
-        edges = (yield from _find_edges(ids)) if cascade else set()
         if edges <= seen:
             break
+        seen = edges
+        locked = yield from lock_chains({*ids, *(blocker for _, blocker in seen)}, patient=patient)
+        edges = yield from _find_edges(ids)
     locked.named = {asked: chain_id for asked, chain_id in locked.named.items() if asked in set(ids)}
     return locked, edges
 

@@ -23,16 +23,17 @@ def remove_job(key: Key, orders: Orders) -> Operation[ControlBatch]:
     holder = (yield from judge_keys([key])).get(key)
     if holder is None or not holder.is_holding:
         result = ControlResult(id=key.key, outcome=ControlOutcome.NOT_FOUND, why=f"nobody holds the key {key.key!r}")
+        refuse_if_strict("remove", orders, [result])
     else:
         locked = yield from lock_chains([holder.chain_id], patient=True)
         result = yield from _decide(holder.chain_id, locked)
-    refuse_if_strict("remove", orders, [result])
-    if holder is not None and result.outcome is ControlOutcome.REMOVED:
-        yield from return_key(key, holder.chain_id)
-        yield from delete_locked(locked, [holder.chain_id])
-    elif holder is not None and result.outcome is ControlOutcome.KEY_GIVEN_UP:
-        yield from return_key(key, holder.chain_id)
-        yield from _go_on_without(holder.chain_id, locked)
+        refuse_if_strict("remove", orders, [result])
+        if result.is_done:
+            yield from return_key(key, holder.chain_id)
+        if result.outcome is ControlOutcome.REMOVED:
+            yield from delete_locked(locked, [holder.chain_id])
+        elif result.outcome is ControlOutcome.KEY_GIVEN_UP:
+            yield from _go_on_without(holder.chain_id, locked)
     yield from record_audit("remove", orders, [result], {"type_name": key.type_name, "key": key.key})
     return ControlBatch([result])
 

@@ -6,6 +6,8 @@
 -- locks: none.
 SELECT job_blocker.blocked_by_chain_id::text AS blocked_by_chain_id, job.id::text AS id, job.chain_id::text AS chain_id,
        job.status IN ('blocked', 'pending', 'running') AS is_unfinished
-FROM json_array_elements_text(CAST(CAST(:chains AS text) AS json)) AS sent (id)
-JOIN /*schema.*/job_blocker AS job_blocker ON job_blocker.blocked_by_chain_id = CAST(sent.id AS /*id*/uuid)
-JOIN /*schema.*/job AS job ON job.id = job_blocker.job_id;
+FROM /*schema.*/job_blocker AS job_blocker
+JOIN /*schema.*/job AS job ON job.id = job_blocker.job_id
+WHERE job_blocker.blocked_by_chain_id = ANY (ARRAY(
+    SELECT CAST(id AS /*id*/uuid) FROM json_array_elements_text(CAST(CAST(:chains AS text) AS json)) AS sent (id)
+));

@@ -15,9 +15,8 @@ WITH named AS MATERIALIZED (
 member AS MATERIALIZED (
     SELECT DISTINCT chain_id, chain_id AS id FROM named
     UNION ALL
-    SELECT job.chain_id, job.id
-    FROM (SELECT DISTINCT chain_id FROM named) AS chain
-    JOIN /*schema.*/job AS job ON job.chain_id = chain.chain_id AND job.chain_index > 0
+    SELECT chain_id, id FROM /*schema.*/job AS job
+    WHERE chain_id = ANY (ARRAY(SELECT chain_id FROM named)) AND chain_index > 0
 ),
 waited_for AS MATERIALIZED (
     SELECT id, chain_index, is_tail, status, attempt, lease_generation
