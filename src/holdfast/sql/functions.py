@@ -13,6 +13,7 @@ _PARAMETER = re.compile(r"(?<!:):([a-z_]+)\b")
 
 #: as on our own connections: what a plan made for an empty table would still do when the table has grown
 _SETTINGS = "SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off"
+#: as in Python, which prepares only what says so: a join planned for a small table reads a large one from end to end, and
 #: a limit that the planner does not know costs four fifths of the throughput
 _CUSTOM_PLANS = " SET plan_cache_mode = force_custom_plan"
 
@@ -57,6 +58,7 @@ def _verb_function(name: str, header: Mapping[str, str], statements: Sequence[st
     body = ";\n".join([*before, ("RETURN QUERY " if columns else "") + last])
     parameters = [(parameter, type_.replace("json", "text")) for parameter, type_ in _declared(header["params"])]
     has_limit = _LIMIT.search(body) is not None
+    is_planned_anew = has_limit or not header.get("prepared", "").startswith("yes")
     if has_limit:
         parameters.append(("limit", "integer"))
         body = _LIMIT.sub(":limit", body)
@@ -65,7 +67,7 @@ def _verb_function(name: str, header: Mapping[str, str], statements: Sequence[st
     given = ", ".join(f'"{parameter}" {type_} DEFAULT NULL' for parameter, type_ in parameters)
     return (
         f"CREATE FUNCTION /*schema.*/verb_{name}({given}) RETURNS {f'TABLE ({returns})' if columns else 'void'}\n"
-        f"LANGUAGE plpgsql {_SETTINGS}{_CUSTOM_PLANS if has_limit else ''} AS $verb$\n"
+        f"LANGUAGE plpgsql {_SETTINGS}{_CUSTOM_PLANS if is_planned_anew else ''} AS $verb$\n"
         f"#variable_conflict use_column\nBEGIN\n{body};\nEND\n$verb$"
     )
 

@@ -160,7 +160,8 @@ def test_verbs_become_functions() -> None:
     assert "LIMIT $" in claim.text
     assert claim.parameters == ()
     assert "RETURNS void" in parts["delete_chains"].text
-    assert "plan_cache_mode" not in parts["delete_chains"].text
+    assert "plan_cache_mode" in parts["delete_chains"].text
+    assert "plan_cache_mode" not in parts["complete_jobs"].text
     assert all(
         "search_path = pg_catalog, pg_temp" in text.text for name, text in parts.items() if name in verbs("postgres")
     )

@@ -103,7 +103,8 @@ $body$;
 -- Equal keys of one batch act as if they were sent one after the other: in rounds.
 CREATE OR REPLACE FUNCTION /*schema.*/enqueue_documents(documents jsonb[], has_given_ids boolean)
 RETURNS TABLE (id /*id*/uuid, status text, outcome text, superseded /*id*/uuid)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET jit = off AS $body$
 #variable_conflict use_variable
 DECLARE
     statuses jsonb;

@@ -1,4 +1,5 @@
--- work: claiming, finishing and giving back jobs, for workers that speak nothing but SQL.
+-- work: claiming, finishing and giving back jobs, for workers that speak nothing but SQL. What looks at jobs does so by an
+--   index, as on our own connections: a plan made for a small table stays when the table has grown.
 -- part: register_type
 -- A job type that a worker in another language runs: what a Python worker writes down for each of its types.
 CREATE OR REPLACE FUNCTION /*schema.*/register_type(
@@ -65,7 +66,8 @@ $body$;
 -- part: retire
 -- A worker leaves: what it still holds goes back untouched.
 CREATE OR REPLACE FUNCTION /*schema.*/retire(worker text) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET jit = off AS $body$
 #variable_conflict use_variable
 DECLARE
     released text[] := ARRAY(
@@ -90,7 +92,8 @@ CREATE OR REPLACE FUNCTION /*schema.*/claim(
     id /*id*/uuid, lease_generation bigint, type_name text, input json, attempt integer, queue text, chain_id /*id*/uuid,
     tenant text, headers json, timeout_ms bigint, leased_until timestamptz
 )
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET jit = off AS $body$
 #variable_conflict use_variable
 DECLARE
     lease_ms bigint := /*schema.*/checked_duration('lease', to_jsonb(extract(epoch FROM lease)));
@@ -142,7 +145,8 @@ $body$;
 -- The fence: raises unless the job is running under this generation, and keeps it so until the transaction ends.
 -- True for a job that was completed under this generation: the answer to the first try may have been lost.
 CREATE OR REPLACE FUNCTION /*schema.*/hold_job(id /*id*/uuid, lease_generation bigint, verb text) RETURNS boolean
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET jit = off AS $body$
 #variable_conflict use_variable
 DECLARE
     found_status text;
@@ -188,7 +192,8 @@ $body$;
 -- Holds the job for longer; true if somebody has asked for it to be cancelled: stop, and call fail.
 CREATE OR REPLACE FUNCTION /*schema.*/renew(id /*id*/uuid, lease_generation bigint, lease interval DEFAULT '60 seconds')
 RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET jit = off AS $body$
 #variable_conflict use_variable
 DECLARE
     lease_ms bigint := /*schema.*/checked_duration('lease', to_jsonb(extract(epoch FROM lease)));
@@ -206,7 +211,8 @@ $body$;
 -- part: complete
 -- Finishes the job; again under the same generation changes nothing.
 CREATE OR REPLACE FUNCTION /*schema.*/complete(id /*id*/uuid, lease_generation bigint, output jsonb DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET jit = off AS $body$
 #variable_conflict use_variable
 BEGIN
     IF NOT /*schema.*/hold_job(id, lease_generation, 'complete') THEN
@@ -241,7 +247,8 @@ CREATE OR REPLACE FUNCTION /*schema.*/fail(
     delay interval DEFAULT NULL,
     is_final boolean DEFAULT false
 ) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET jit = off AS $body$
 #variable_conflict use_variable
 DECLARE
     delay_ms bigint := /*schema.*/checked_duration('delay', to_jsonb(extract(epoch FROM delay)));
@@ -300,7 +307,8 @@ $body$;
 -- part: release
 -- Gives the job back untouched: attempt refunded, place kept.
 CREATE OR REPLACE FUNCTION /*schema.*/release(id /*id*/uuid, lease_generation bigint) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET jit = off AS $body$
 #variable_conflict use_variable
 BEGIN
     PERFORM /*schema.*/hold_job(id, lease_generation, 'release');
