@@ -65,7 +65,9 @@ class DebianProgram:
     needed_for: str
 
 
-DEBIAN_PROGRAMS: tuple[DebianProgram, ...] = ()
+DEBIAN_PROGRAMS: tuple[DebianProgram, ...] = (
+    DebianProgram("node", ("nodejs",), "the tests of the worker in Node (examples/workers)"),
+)
 
 
 def missing_programs(
