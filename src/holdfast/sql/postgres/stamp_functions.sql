@@ -1,7 +1,7 @@
 -- stamp_functions: write down which functions the database has.
 -- only: postgres
 -- params: stamp text
--- returns: none
+-- returns: set_config text
 -- concurrency: under the lock of lock_migrations. A comment on one of them goes where the functions go: dumps, copies.
 -- locks: one row of PostgreSQL's catalogue.
 SELECT set_config('holdfast.stamp', CAST(:stamp AS text), true);
