@@ -10,6 +10,7 @@ import random
 import signal
 from dataclasses import replace
 
+import psycopg
 import pytest
 
 from tests.crew.database import Database
@@ -108,17 +109,23 @@ def test_connection_lost_around_a_statement(crew: Crew, database: Database, name
 
 @pytest.mark.parametrize("database", EVERY_POSTGRES, indirect=True)
 def test_claim_that_is_committed_after_its_claimer_died(crew: Crew, database: Database) -> None:
-    """The claim waits for a lock; the worker is killed; the lock goes; PostgreSQL commits for nobody."""
-    with crew.jobs.app.client() as client:
-        client.enqueue_many([crew.jobs.note.call(number=number) for number in range(5)])
-    with database.write_lock():
+    """The claim waits for a lock; the worker is killed; the lock goes; PostgreSQL commits for nobody.
+
+    The first claim of a connection is only prepared when it has to wait, and then nobody asks for its execution.
+    """
+    with crew.jobs.app.client() as client, psycopg.connect(database.url) as connection:
+        client.enqueue(crew.jobs.note.call(number=5))
         victim = crew.start()
+        assert database.wait_finished() == {"completed": 1}
+        client.enqueue_many([crew.jobs.note.call(number=number) for number in range(5)], tx=connection)
+        connection.execute("LOCK TABLE holdfast.job IN SHARE MODE")
         database.wait_blocked_statement("picked AS")
         victim.kill()
+        connection.commit()
 
-    wait_for(lambda: database.statuses() == {"running": 5}, "the claim was committed for a dead worker")
+    wait_for(lambda: database.statuses() == {"completed": 1, "running": 5}, "the claim was committed for a dead worker")
 
-    assert_nothing_is_lost(crew, database, jobs=5)
+    assert_nothing_is_lost(crew, database, jobs=6)
 
 
 @pytest.mark.parametrize("database", EVERY_POSTGRES, indirect=True)

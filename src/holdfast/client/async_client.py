@@ -39,7 +39,9 @@ from holdfast.operations.notify_work import notify_work
 from holdfast.operations.read_blockers import Blocker, read_blockers
 from holdfast.operations.reschedule_jobs import reschedule_jobs
 from holdfast.operations.retry_jobs import retry_jobs
+from holdfast.operations.save_step import StepRecord, list_steps
 from holdfast.operations.statement import Verb
+from holdfast.operations.write_logs import LogRecord, list_logs
 from holdfast.stores import AsyncStore
 from holdfast.stores.borrowed import AsyncBorrowed, AsyncTransaction
 
@@ -185,6 +187,16 @@ class AsyncClient:
         """The attempts that did not complete the job, oldest first."""
         checked = job_id_of(job_id, self._ids)
         return await self._read(lambda: list_attempts(checked))
+
+    async def list_steps(self, job_id: AnyJob) -> list[StepRecord]:
+        """The steps that handlers of the job have saved, in the order of their saving."""
+        checked = job_id_of(job_id, self._ids)
+        return [step.record() for step in await self._read(lambda: list_steps(checked))]
+
+    async def list_logs(self, job_id: AnyJob) -> list[LogRecord]:
+        """What handlers of the job wrote with `ctx.log`, oldest first; the first thousand lines."""
+        checked = job_id_of(job_id, self._ids)
+        return await self._read(lambda: list_logs(checked))
 
     async def get_blockers(self, job_id: AnyJob, *, tx: AsyncTransaction | None = None) -> list[Blocker]:
         """The chains that a job waits or waited for, in the order given, each with its status, output and error."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,6 +19,19 @@ class SavedStep(msgspec.Struct, frozen=True):
     lease_generation: int
     saved_at: datetime
     result: msgspec.Raw = msgspec.Raw(b"null")
+
+    def record(self) -> StepRecord:
+        """With the result decoded, for whoever does not know its type."""
+        return StepRecord(self.name, self.lease_generation, self.saved_at, msgspec.json.decode(self.result))
+
+
+class StepRecord(NamedTuple):
+    """A saved step as a reader sees it."""
+
+    name: str
+    lease_generation: int
+    saved_at: datetime
+    result: Any
 
 
 _step = msgspec.json.Decoder(SavedStep)

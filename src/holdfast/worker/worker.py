@@ -115,6 +115,7 @@ class Worker:
             },
         )
         self._outcomes = Outcomes(self._store, self.id, config.batch)
+        self._is_registered = False
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
 
@@ -134,6 +135,8 @@ class Worker:
         try:
             if await self._registered():
                 await self._work()
+            elif self._is_registered:
+                await self._retire()
         finally:
             await self._waker.close()
             await self._store.close()
@@ -165,6 +168,7 @@ class Worker:
                 await self._store.ensure_ready()
                 await self._store.run(lambda: register_types(types.values()))
                 await self._store.run(lambda: register_worker(self._identity))
+                self._is_registered = True
             except (DatabaseUnavailable, SerializationConflict) as error:
                 if time.monotonic() > give_up:
                     raise
