@@ -46,7 +46,11 @@ Generated from `context.py` by `python3 dev.py generate`; edit that file instead
 
 _CONTEXT_REPLACEMENTS = (
     (r'\A"""[^"]*"""\n', _CONTEXT_FIRST_LINES),
-    (r"\bAwaitable\[T\] \| T\b", "T"),
+    # Of a step's three signatures the second is the one that a thread needs.
+    (r"^    @overload\n    async def [^@]*?@overload\n([^@]*?\) -> T): \.\.\.\n    async def [^@]*?-> Any:$", r"\1:"),
+    (r"async def step_tx\(\n +(self, .*)\n +\) -> T:$", r"def step_tx(\1) -> T:"),
+    (r"\breturn codec\.decode\(saved\)", 'return cast("T", codec.decode(saved))'),
+    (r"^from typing import Any, ParamSpec, TypeVar, cast, overload$", "from typing import ParamSpec, TypeVar, cast"),
     (
         r"^from collections\.abc import AsyncIterator, Awaitable, Callable$",
         "from collections.abc import Callable, Iterator",

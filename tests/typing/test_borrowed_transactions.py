@@ -11,7 +11,7 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-SUBJECTS = [HERE / "borrowed_transactions.py", HERE / "waiting_and_completing.py"]
+SUBJECTS = [HERE / "borrowed_transactions.py", HERE / "waiting_and_completing.py", HERE / "contexts.py"]
 
 _subjects = pytest.mark.parametrize("subject", SUBJECTS, ids=lambda path: path.stem)
 

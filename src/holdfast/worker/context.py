@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from holdfast.errors import DatabaseBusy, DatabaseUnavailable, JobLocked, LeaseLost, SerializationConflict
 from holdfast.model.call import Call
@@ -43,7 +43,11 @@ class Context(BaseContext[PatientStore]):
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
-    async def step(self, name: str, fn: Callable[P, Awaitable[T] | T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    @overload
+    async def step(self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    @overload
+    async def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    async def step(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Do a part of the job once: its result is saved, and later attempts get it without calling `fn`.
 
         The result comes back through JSON, on the first run too, in the type that `fn` says it returns. A name may be
@@ -57,17 +61,19 @@ class Context(BaseContext[PatientStore]):
             saved = codec.encode(await acall(fn, args, kwargs))
             text = saved.decode()
             await self._persist(lambda: save_step(self._attempt.lease, name, text))
-        return cast("T", codec.decode(saved))
+        return codec.decode(saved)
 
+    @overload
     async def step_tx(
-        self,
-        tx: AsyncTransaction,
-        name: str,
-        fn: Callable[P, Awaitable[T] | T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+        self, tx: AsyncTransaction, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+    @overload
+    async def step_tx(
+        self, tx: AsyncTransaction, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+    async def step_tx(
+        self, tx: AsyncTransaction, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Any:
         """A step that is saved if and only if your transaction commits, together with what `fn` wrote in it.
 
         A holder that has lost the job cannot save: LeaseLost is raised, and the transaction cannot be committed. In a
@@ -81,7 +87,7 @@ class Context(BaseContext[PatientStore]):
                 saved = codec.encode(await acall(fn, args, kwargs))
             text = saved.decode()
             await self._persist_on(borrowed, lambda: save_step(self._attempt.lease, name, text))
-        return cast("T", codec.decode(saved))
+        return codec.decode(saved)
 
     async def _saved_steps(self) -> dict[str, bytes]:
         """Read once, and not at all where nobody can have saved one: under the first generation."""

@@ -61,15 +61,7 @@ class SyncContext(BaseContext[SyncStore]):
             self._persist(lambda: save_step(self._attempt.lease, name, text))
         return cast("T", codec.decode(saved))
 
-    def step_tx(
-        self,
-        tx: SyncTransaction,
-        name: str,
-        fn: Callable[P, T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    def step_tx(self, tx: SyncTransaction, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """A step that is saved if and only if your transaction commits, together with what `fn` wrote in it.
 
         A holder that has lost the job cannot save: LeaseLost is raised, and the transaction cannot be committed. In a

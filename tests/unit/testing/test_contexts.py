@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any, cast
 
 import pytest
 
-from holdfast import App, Cancellation, Context, JobError, SyncContext
-from holdfast.testing import context, sync_context
+from holdfast import App, Blocker, Cancellation, Context, JobError, SyncContext
+from holdfast.errors import DuplicateStep
+from holdfast.testing import LoggedLine, context, sync_context
 
 
 async def test_handlers_can_be_called() -> None:
@@ -76,3 +78,53 @@ def test_named_from_the_front_door() -> None:
     import holdfast.testing
 
     assert holdfast.testing.context is context
+
+
+async def test_what_a_handler_leaves_behind() -> None:
+    """Steps, progress, logs and keys are noted; results come back as in production."""
+    ctx = context(steps={"early": (1, 2)}, processed=["seen"], blockers=[Blocker(chain_id="c", output=3)])
+    assert await ctx.step("early", lambda: "not called") == [1, 2]
+
+    async def late() -> tuple[int, ...]:
+        return (3,)
+
+    assert await ctx.step("late", late) == (3,)
+    with pytest.raises(DuplicateStep):
+        await ctx.step("late", late)
+    assert await ctx.step_tx(cast("Any", object()), "tied", lambda: {"a": 1}) == {"a": 1}
+    await ctx.progress(0.5)
+    ctx.log("hello", level="warning", n=1)
+    tx: Any = object()
+    assert [await ctx.once(key, tx=tx) for key in ("seen", "new", "new")] == [False, True, False]
+    assert ctx.blockers[0].output == 3
+    assert ctx.notes.steps == {"early": (1, 2), "late": [3], "tied": {"a": 1}}
+    assert ctx.notes.progress == [0.5]
+    assert ctx.notes.logged == [LoggedLine("warning", "hello", {"n": 1})]
+    assert ctx.notes.processed == {"seen", "new"}
+
+
+def test_the_same_in_threads() -> None:
+    """And how it ended."""
+    app = App("sqlite:////nowhere/at/all.db")
+
+    @app.job()
+    def second(n: int) -> str:
+        return str(n)
+
+    @app.job()
+    def first(ctx: SyncContext, n: int) -> str:
+        value = ctx.step("one", lambda: n)
+        if n > 5:
+            ctx.complete("done", tx=cast("Any", None))
+            return ""
+        return ctx.continue_with(second.call(value))
+
+    ctx = sync_context()
+    first.fn(ctx, n=1)
+    assert ctx.notes.continued_with is not None
+    assert ctx.notes.continued_with.payload == b'{"n":1}'
+    ctx = sync_context()
+    first.fn(ctx, n=6)
+    assert (ctx.notes.completed_with, ctx.notes.steps) == ("done", {"one": 6})
+    with pytest.raises(RuntimeError, match="drain"):
+        ctx.transaction()

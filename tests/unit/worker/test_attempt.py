@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from holdfast.app import App
-from holdfast.errors import InvalidPayload
+from holdfast.errors import ContinuationNotReturned, InvalidPayload
+from holdfast.model.call import JobDocument
+from holdfast.model.endings import Cancel, DeadLetter, RetryAt, Snooze
 from holdfast.model.retry import Retry
 from holdfast.operations.claim_jobs import ClaimedJob
+from holdfast.operations.complete_jobs import Completion
+from holdfast.operations.continue_jobs import Continuation
 from holdfast.operations.fail_jobs import Failure
 from holdfast.operations.lease import Lease
+from holdfast.operations.snooze_jobs import Postponement
 from holdfast.worker import Cancellation
 from holdfast.worker.attempt import Attempt, describe
 from holdfast.worker.handler import Handler
+from holdfast.worker.next_job import NextJob
 
 
 def _attempt(number: int = 1, output: Any = None, **policy: Any) -> Attempt:
@@ -163,3 +171,52 @@ def test_groups() -> None:
     assert found.traceback is not None
     assert "one" in found.traceback
     assert "two" in found.traceback
+
+
+def test_endings_by_exception() -> None:
+    """Each of the four says something else; anything else is a plain failure."""
+    attempt = _attempt(2, max_attempts=7, never=ValueError)
+    when = datetime(2026, 3, 4, 5, 6, 7, 8, tzinfo=UTC)
+    snoozed = attempt.ending_of_raise(Snooze(timedelta(seconds=1.5)))
+    assert snoozed == Postponement("j", 3, delay_ms=1500)
+    assert attempt.ending_of_raise(Snooze(until=when)) == Postponement("j", 3, until="2026-03-04T05:06:07.000008Z")
+    later = attempt.ending_of_raise(RetryAt(when))
+    assert isinstance(later, Failure)
+    assert (later.retry_at, later.is_final, later.is_cancelled) == ("2026-03-04T05:06:07.000008Z", False, False)
+    dead = attempt.ending_of_raise(DeadLetter("no"))
+    assert isinstance(dead, Failure)
+    assert (dead.is_final, dead.error.message) == (True, "no")
+    cancelled = attempt.ending_of_raise(Cancel("no"))
+    assert isinstance(cancelled, Failure)
+    assert cancelled.is_cancelled
+    plain = attempt.ending_of_raise(ValueError("no"))
+    assert isinstance(plain, Failure)
+    assert plain.is_final
+
+
+def test_endings_by_return() -> None:
+    """A next job continues; one that was made and not returned is a mistake; a completion of one's own is looked at."""
+    attempt = _attempt(output=int)
+    next_job = NextJob(JobDocument("n", "t", Raw(b"{}"), "q"))
+    attempt.next_job = next_job
+    continued = attempt.ending_of_return(next_job)
+    assert isinstance(continued, Continuation)
+    assert (continued.id, continued.lease_generation, continued.next.id) == ("j", 3, "n")
+    with pytest.raises(ContinuationNotReturned):
+        attempt.ending_of_return(7)
+    attempt = _attempt(output=int)
+    assert isinstance(attempt.ending_of_return(7), Completion)
+    attempt.is_self_completed = True
+    looked_at = attempt.ending_of_return("whatever")
+    assert isinstance(looked_at, Failure)
+    assert looked_at.error.type == "CompletionNotCommitted"
+
+
+@pytest.mark.parametrize("reason", [Cancellation.LEASE_LOST, Cancellation.COMPLETED_ELSEWHERE, Cancellation.DELETED])
+def test_what_is_lost_is_not_written(reason: Cancellation) -> None:
+    """A request to cancel is no loss: the job is still ours to end."""
+    attempt = _attempt()
+    attempt.cancelled = reason
+    assert attempt.ending_of_cancelled(asyncio.CancelledError()) is None
+    attempt.cancelled = Cancellation.CANCELLED
+    assert isinstance(attempt.ending_of_cancelled(Cancel()), Failure)
