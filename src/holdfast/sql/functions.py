@@ -13,8 +13,8 @@ _PARAMETER = re.compile(r"(?<!:):([a-z_]+)\b")
 
 #: as on our own connections: what a plan made for an empty table would still do when the table has grown
 _SETTINGS = "SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off"
-#: as in Python, which prepares only what says so: a join planned for a small table reads a large one from end to end, and
-#: a limit that the planner does not know costs four fifths of the throughput
+#: as in Python, which prepares only what says so: a join planned for a small table reads a large one from end to end,
+#: and a limit that the planner does not know costs four fifths of the throughput
 _CUSTOM_PLANS = " SET plan_cache_mode = force_custom_plan"
 
 

@@ -86,6 +86,4 @@ SyncTransaction: TypeAlias = (
     SyncConnection | SyncCursor | DjangoConnection | DjangoProxy | DjangoCursor | OwnTransaction | str
 )
 #: what `tx=` of the async client takes
-AsyncTransaction: TypeAlias = (
-    AsyncConnection | AsyncCursor | AsyncpgConnection | AsyncpgPoolProxy | AsyncOwnTransaction
-)
+AsyncTransaction: TypeAlias = AsyncConnection | AsyncCursor | AsyncpgConnection | AsyncpgPoolProxy | AsyncOwnTransaction
