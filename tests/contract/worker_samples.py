@@ -11,7 +11,7 @@ from holdfast.model.job import JobError
 from holdfast.operations.expire_jobs import expire_jobs
 from holdfast.operations.fence import hold_lease, spoil_transaction
 from holdfast.operations.lease import Lease
-from holdfast.operations.process_once import process_once
+from holdfast.operations.process_once import forget_processed, process_once
 from holdfast.operations.read_blockers import read_blockers
 from holdfast.operations.refuse_jobs import Refusal, refuse_jobs
 from holdfast.operations.renew_leases import check_leases
@@ -49,6 +49,7 @@ def _log(size: int) -> list[Statement]:
 WORKER_SAMPLES: Mapping[str, Callable[[str, int], list[Statement]]] = {
     "check_leases": lambda _, size: _first(check_leases(_held(size))),
     "expire_jobs": lambda _, size: _first(expire_jobs(size)),
+    "forget_processed": lambda _, size: _first(forget_processed(size)),
     "hold_lease": lambda _, size: _first(hold_lease(_held(1)[0])),
     "list_logs": lambda _, size: _first(list_logs(job_id(1))),
     "list_steps": lambda _, size: _first(list_steps(job_id(1))),

@@ -27,3 +27,9 @@ def process_once(lease: Lease, type_name: str, key: str, keep: timedelta = KEEP_
     outcome = rows[0][0]
     admitted(lease, outcome)
     return bool(outcome == "first")
+
+
+def forget_processed(limit: int = 500, keep: timedelta = KEEP_PROCESSED) -> Operation[int]:
+    """Drop one batch of keys that are older than `keep`; how many there were."""
+    rows = yield Statement("forget_processed", {"keep_ms": milliseconds(keep)}, literals={"limit": limit})
+    return int(rows[0][0])

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from holdfast.errors import LeaseLost
 from holdfast.operations.lease import Lease, Settlement
-from holdfast.operations.process_once import KEEP_PROCESSED, process_once
+from holdfast.operations.process_once import KEEP_PROCESSED, forget_processed, process_once
 from holdfast.testing.conformance.case import Cases
 from holdfast.testing.conformance.harness import Harness, refused
 from holdfast.testing.conformance.stale_holders import add_stale_cases
@@ -63,3 +63,17 @@ async def is_forgotten_after_a_while(h: Harness) -> None:
 
 
 add_stale_cases(CASES, stale_once, is_repeat=())
+
+
+@CASES
+async def old_keys_are_dropped_in_batches(h: Harness) -> None:
+    """Those that are no longer kept, the oldest first; the others stay."""
+    (lease,) = await h.put_and_claim()
+    for number in range(5):
+        await once(h, lease, f"old:{number}")
+    h.clock.advance(KEEP_PROCESSED)
+    await once(h, lease, "young")
+    assert await h.run(forget_processed) == 0
+    h.clock.advance(1)
+    assert [await h.run(lambda: forget_processed(2)) for _ in range(4)] == [2, 2, 1, 0]
+    assert [key for (key,) in h.sql("SELECT key FROM {processed}")] == ["young"]

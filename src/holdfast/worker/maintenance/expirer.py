@@ -1,4 +1,4 @@
-"""Cancels what nobody started in time."""
+"""Ends what has had its time: jobs that nobody started, and keys that handlers once used."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 
 from holdfast.operations.expire_jobs import expire_jobs
+from holdfast.operations.process_once import forget_processed
 from holdfast.worker.patient_store import PatientStore
 
 _BATCH = 500
@@ -14,7 +15,7 @@ _BATCH = 500
 class Expirer:
     """Claims leave expired jobs alone; this ends them, so that they are seen and those who wait for them are told.
 
-    `woken` is called with the queues that got work by it.
+    `woken` is called with the queues that got work by it. Keys of `ctx.once` are dropped when they are no longer kept.
     """
 
     name = "expirer"
@@ -26,11 +27,16 @@ class Expirer:
         self._woken = woken
 
     async def run_once(self) -> Mapping[str, int]:
-        total = 0
+        counts = {"expired": 0, "forgotten": 0}
         while True:
             done = await self._store.run(lambda: expire_jobs(_BATCH))
-            total += done.expired
+            counts["expired"] += done.expired
             if done.woken:
                 self._woken(done.woken)
             if done.expired < _BATCH:
-                return {"expired": total}
+                break
+        while True:
+            forgotten = await self._store.run(lambda: forget_processed(_BATCH))
+            counts["forgotten"] += forgotten
+            if forgotten < _BATCH:
+                return counts
