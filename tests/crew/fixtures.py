@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,17 +20,22 @@ EVERY_POSTGRES = [f"pg{major}" for major in sorted({18, *available()})]
 
 @pytest.fixture(params=["sqlite", *EVERY_POSTGRES])
 def database(
-    request: pytest.FixtureRequest, postgres_addresses: dict[int, PostgresAddress], sqlite_path: Path, worker_id: str
+    request: pytest.FixtureRequest,
+    postgres_addresses: dict[int, PostgresAddress],
+    migrated_template: Callable[[int], str],
+    sqlite_path: Path,
+    worker_id: str,
 ) -> Iterator[Database]:
     """An empty database of the test's own, once per kind; `indirect` names the kinds a test can afford."""
     if request.param == "sqlite":
         yield Database(f"sqlite:///{sqlite_path}")
         return
-    address = postgres_addresses.get(int(request.param.removeprefix("pg")))
+    major = int(request.param.removeprefix("pg"))
+    address = postgres_addresses.get(major)
     if address is None:
         pytest.fail(f"{request.param} is missing; {INSTALL_HINT}", pytrace=False)
     name = f"crew_{worker_id}_{next(_names)}"
-    yield Database(address.create_database(name))
+    yield Database(address.create_database(name, template=migrated_template(major)))
     address.drop_database(name)
 
 

@@ -335,7 +335,7 @@ def test_all_verbs_agree(machine: type[Verbs]) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=25,
+            max_examples=15,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=list(HealthCheck),

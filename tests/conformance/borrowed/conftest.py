@@ -11,8 +11,8 @@ from tests.conformance.borrowed.shop import Shop
 
 
 @pytest.fixture
-async def postgres_shop(postgres_url: str) -> AsyncIterator[Shop]:
-    shop = Shop(postgres_url)
+async def postgres_shop(migrated_postgres_url: str) -> AsyncIterator[Shop]:
+    shop = Shop(migrated_postgres_url)
     yield shop
     await shop.close()
 
