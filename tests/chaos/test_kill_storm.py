@@ -37,5 +37,6 @@ def test_kill_storm(crew: Crew, database: Database, dice: random.Random) -> None
 
     say(f"{len(storm.enqueued)} jobs, {kills} kills, {accounts}")
     assert accounts == Accounts(lost=0, doubled=0, stuck=0)
+    assert accounts.condemned <= kills // 10
     assert kills > 10
     assert [worker.stop() for worker in workers] == [0, 0, 0]

@@ -6,9 +6,10 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from holdfast import Call, HoldfastError
+from holdfast.operations.reap_jobs import CRASH_CAP
 from tests.crew.database import Database
 from tests.crew.process import Crew
 from tests.crew.report import say
@@ -21,13 +22,15 @@ class Accounts:
     lost: int
     doubled: int
     stuck: int
+    #: innocents that were in as many crashes as a culprit may be; not compared: whoever kills at random hits some
+    condemned: int = field(default=0, compare=False)
 
 
 def settle(crew: Crew, database: Database, numbers: set[int], patience: float = 60.0) -> Accounts:
     """Wait until all is done, and count.
 
-    Lost: enqueued but not completed by anybody. Doubled: one (job, generation) delivered or finished twice. Stuck: not
-    in a terminal state although somebody was there to work.
+    Lost: enqueued, but neither completed by anybody nor a dead letter of the crash cap. Doubled: one (job, generation)
+    delivered or finished twice. Stuck: not in a terminal state although somebody was there to work.
     """
     try:
         database.wait_finished(patience)
@@ -35,10 +38,13 @@ def settle(crew: Crew, database: Database, numbers: set[int], patience: float = 
         say(error)
     completed = {row.id for row in database.jobs() if row.status == "completed"}
     finished = {entry.number for entry in crew.ledger.read("finished") if entry.job_id in completed}
+    dead = {row.id for row in database.jobs() if row.status == "dead_letter" and row.crash_count >= CRASH_CAP}
+    condemned = {entry.number for entry in crew.ledger.read("started") if entry.job_id in dead}
     return Accounts(
-        lost=len(numbers - finished),
+        lost=len(numbers - finished - condemned),
         doubled=len({*crew.ledger.started_twice(), *crew.ledger.finished_twice()}),
         stuck=database.unfinished(),
+        condemned=len(condemned),
     )
 
 

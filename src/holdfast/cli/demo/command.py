@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +39,8 @@ def demo(jobs: int, workers: int, *, keep: bool) -> None:
     twice.
     """
     # Ended by a supervisor, it still takes its workers with it.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     directory = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
     try:
         ledger = _run(directory, jobs, workers)
@@ -50,6 +52,15 @@ def demo(jobs: int, workers: int, *, keep: bool) -> None:
             shutil.rmtree(directory, ignore_errors=True)
     if not ledger.is_clean:
         sys.exit(1)
+
+
+_interrupted = threading.Event()
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    """An exception that is raised while the interpreter cleans up is only printed: the story looks at the event too."""
+    _interrupted.set()
+    raise KeyboardInterrupt
 
 
 def _url(directory: Path) -> str:
@@ -96,6 +107,8 @@ class _Story:
         self.display.story(f"started workers {', '.join(str(worker.pid) for worker in self.fleet.workers)}")
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
+            if _interrupted.is_set():
+                raise KeyboardInterrupt
             self.executions.read()
             self.fleet.check()
             self.display.update()

@@ -5,7 +5,7 @@
 -- prepared: yes (as for claim_jobs)
 -- concurrency: fenced by (id, lease_generation, running). Rows that somebody has locked are skipped, so that one of
 --   them does not hold up the others. Completing again under the same generation is a success: the answer to the
---   first try may have been lost. Not so if somebody else completed it, from outside.
+--   first try may have been lost. Whoever completes it from outside does so under a generation of his own.
 --   The fence is written as a CASE to keep the planner off the index of running jobs, which it would read as a whole.
 --   NOT IN is always a hash: where the statistics say that nearly all jobs are completed, NOT EXISTS becomes a nested
 --   loop over the batch (500 jobs: 27 ms instead of 13).
@@ -46,6 +46,6 @@ settled AS MATERIALIZED (
 SELECT sent.id::text, CASE WHEN job.status = 'running' THEN 'locked' ELSE 'lost' END AS outcome
 FROM sent LEFT JOIN /*schema.*/job AS job ON job.id = sent.id AND job.lease_generation = sent.lease_generation
 WHERE sent.id NOT IN (SELECT id FROM completed)
-  AND (job.status IS DISTINCT FROM 'completed' OR job.completed_by IS DISTINCT FROM CAST(:worker AS text))
+  AND job.status IS DISTINCT FROM 'completed'
 UNION ALL
 SELECT coalesce(unsettled::text, woken_queue), CASE WHEN unsettled IS NULL THEN 'woken' ELSE 'unsettled' END FROM settled;

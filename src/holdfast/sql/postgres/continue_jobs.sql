@@ -63,6 +63,6 @@ continued AS (
 SELECT sent.id::text, CASE WHEN job.status = 'running' THEN 'locked' ELSE 'lost' END AS outcome
 FROM sent LEFT JOIN /*schema.*/job AS job ON job.id = sent.id AND job.lease_generation = sent.lease_generation
 WHERE sent.id NOT IN (SELECT id FROM completed)
-  AND (job.status IS DISTINCT FROM 'completed' OR job.is_tail OR job.completed_by IS DISTINCT FROM CAST(:worker AS text))
+  AND (job.status IS DISTINCT FROM 'completed' OR job.is_tail)
 UNION ALL
 SELECT DISTINCT queue, 'woken' FROM continued;

@@ -3,7 +3,8 @@
 -- returns: id text, outcome text (only what was not completed: 'lost' = not yours any more; and 'unsettled' = a chain
 --   with dependants, to be settled in the same transaction)
 -- concurrency: fenced by (id, lease_generation, running). Completing again under the same generation is a success: the
---   answer to the first try may have been lost. Not so if somebody else completed it, from outside.
+--   answer to the first try may have been lost. Whoever completes it from outside does so under a generation
+--   of his own.
 -- locks: the database's write lock.
 UPDATE /*schema.*/job AS job
 SET status = 'completed', output = sent.output, finished_at = :now, completed_by = :worker,
@@ -21,7 +22,7 @@ SELECT json_extract(value, '$.id') AS id, 'lost' AS outcome
 FROM json_each(:jobs)
 WHERE NOT EXISTS (
     SELECT 1 FROM /*schema.*/job AS job
-    WHERE job.id = json_extract(value, '$.id') AND job.status = 'completed' AND job.completed_by IS :worker
+    WHERE job.id = json_extract(value, '$.id') AND job.status = 'completed'
       AND job.lease_generation = json_extract(value, '$.lease_generation')
 )
 UNION ALL

@@ -53,7 +53,6 @@ FROM json_each(:jobs)
 WHERE NOT EXISTS (
     SELECT 1 FROM /*schema.*/job AS job
     WHERE job.id = json_extract(value, '$.id') AND job.status = 'completed' AND NOT job.is_tail
-      AND job.completed_by IS :worker
       AND job.lease_generation = json_extract(value, '$.lease_generation')
 )
 UNION ALL
