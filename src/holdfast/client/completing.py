@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.client.batch import Batch
 from holdfast.errors import InvalidOption
-from holdfast.model.call import Call
+from holdfast.model.call import Call, check_continuation
 from holdfast.model.ids import Ids
 from holdfast.model.job_type import JobType
 from holdfast.model.payload import PayloadCodec
@@ -23,6 +23,8 @@ def outside_completion(
         if not isinstance(output, Call):
             raise InvalidOption("outputs", output, "ends the chain, so it must be the last; before it come calls")
     calls = [output for output in (*before, last) if isinstance(output, Call)]
+    for call in calls:
+        check_continuation(call)
     documents = Batch(calls, {}, ids).documents
     for document in documents:
         if document.more is not None:

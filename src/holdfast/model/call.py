@@ -124,6 +124,11 @@ class Call(Generic[R_co]):
     def __repr__(self) -> str:
         return f"<Call {self.job_type.name} {self.payload[:80].decode(errors='replace')}>"
 
+    def next_document(self, job_id: str) -> JobDocument:
+        """The job as the continuation of a chain."""
+        check_continuation(self)
+        return type(self)(self.job_type, self.payload, self.options_given).document(job_id, {})
+
     def document(self, job_id: str, shared: EnqueueOptions) -> JobDocument:
         """The job as it is sent; `shared` are the already checked options of the whole enqueue."""
         job_type = self.job_type
@@ -137,6 +142,14 @@ class Call(Generic[R_co]):
             own: EnqueueOptions = {"dedup": self.key}
             _apply(document, own | shared | self.options_given)
         return document
+
+
+def check_continuation(call: Call[Any]) -> None:
+    """A continuation is part of its chain: it gets its id by itself, and the chain has its key or none."""
+    for option in ("id", "dedup"):
+        value = call.options_given.get(option)
+        if value is not None:
+            raise InvalidOption(option, value, "cannot be given to a continuation; it belongs to its chain")
 
 
 def check_options(options: EnqueueOptions) -> None:

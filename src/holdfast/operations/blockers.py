@@ -27,6 +27,10 @@ class Blocking:
         status = self.statuses[chain_id]
         return status is Status.COMPLETED or (status.is_terminal and on_failure == "run")
 
+    def cancels(self, job: JobDocument) -> bool:
+        """Whether the job asked to be cancelled when one of these fails, and one has."""
+        return job.extras.on_blocker_failure == "cancel" and not self.failed.isdisjoint(_blockers(job))
+
 
 def hold_blockers(
     jobs: Sequence[JobDocument], *, new: Collection[str] = (), waiting: Mapping[str, str] | None = None

@@ -19,13 +19,14 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from holdfast.errors import DuplicateKey, InvalidOption
+from holdfast.errors import BlockerCycle, DuplicateKey, InvalidOption
 from holdfast.model.call import JobDocument
-from holdfast.model.job import Outcome
+from holdfast.model.job import Job, Outcome
 from holdfast.model.payload import to_json
 from holdfast.model.status import Status
 from holdfast.operations.blockers import Blocking, add_blockers, hold_blockers, refuse_cycles, refuse_cycles_within
 from holdfast.operations.enqueue_jobs import enqueue_jobs
+from holdfast.operations.get_job import find_job
 from holdfast.operations.settle_chains import settle_chains
 from holdfast.operations.statement import ATOMICALLY, Operation, Statement
 
@@ -61,14 +62,34 @@ def enqueue_guarded(
     refuse_cycles_within(jobs)
     _refuse_kept_blockers(jobs)
     rounds = _rounds(jobs)
+    known = yield from _find_given(jobs, given_ids)
     blocking = yield from hold_blockers(jobs, new={job.id for job in jobs})
     results = [Enqueued(job.id, Status.BLOCKED if _is_blocked(job) else Status.PENDING) for job in jobs]
-    for number, places in enumerate(rounds):
+    for place, kept in known.items():
+        results[place] = Enqueued(kept.id, kept.status, Outcome.KEPT)
+    for number, all_places in enumerate(rounds):
+        places = [place for place in all_places if place not in known]
         is_repeated = len(rounds) > 1 and number == 0
         plan = yield from _decide(jobs, places, results, is_repeated=is_repeated)
         yield from _write(jobs, plan, results, blocking, channel, given_ids)
     yield from settle_chains(blocking.failed)
+    for job, result in zip(jobs, results, strict=True):
+        if result.outcome is not Outcome.KEPT and blocking.cancels(job):
+            result.status = Status.CANCELLED
     return results
+
+
+def _find_given(jobs: Sequence[JobDocument], given_ids: Collection[str]) -> Operation[dict[int, Job]]:
+    """Jobs that exist already under an id that the caller gave: they are kept, and take no key."""
+    known: dict[int, Job] = {}
+    for place, job in enumerate(jobs):
+        if job.id in given_ids:
+            found = yield from find_job(job.id)
+            if found is not None:
+                if (found.type_name, found.chain_index) != (job.type_name, 0):
+                    raise InvalidOption("id", job.id, f"belongs to a job of {found.type_name!r}; give another one")
+                known[place] = found
+    return known
 
 
 def _copy(job: JobDocument) -> JobDocument:
@@ -96,6 +117,9 @@ def _rounds(jobs: Sequence[JobDocument]) -> list[list[int]]:
             continue
         if key in seen and job.extras.on_conflict == "reject":
             raise DuplicateKey(*key, seen[key])
+        if key in seen and job.extras.blockers:
+            # It might replace what this very call has written, and a cycle would be found too late.
+            raise InvalidOption("blockers", key[1], "cannot be given where the batch names a key again; send it apart")
         seen.setdefault(key, job.id)
         rounds[times[key]].append(place)
         times[key] += 1
@@ -144,6 +168,7 @@ def _judge(
                 yield Statement("return_keys", {"keys": _keys(jobs, plan.taken)})
             raise DuplicateKey(job.type_name, job.extras.deduplication_key or "", chain_id)
         elif is_replaceable:
+            yield from _refuse_cycle(job, chain_id, jobs, plan)
             job.id = chain_id
             results[place] = Enqueued(chain_id, results[place].status, Outcome.REPLACED)
             plan.replaced.append(place)
@@ -152,6 +177,16 @@ def _judge(
             results[place].superseded = chain_id
             plan.pointed.append(place)
             plan.created.append(place)
+
+
+def _refuse_cycle(job: JobDocument, chain_id: str, jobs: Sequence[JobDocument], plan: _Round) -> Operation[None]:
+    """Before anything is written; the keys that were taken so far are given back."""
+    try:
+        yield from refuse_cycles([job], {job.id: chain_id})
+    except BlockerCycle:
+        if plan.taken:
+            yield Statement("return_keys", {"keys": _keys(jobs, plan.taken)})
+        raise
 
 
 def _write(  # noqa: PLR0917 - the parts of one enqueue
@@ -163,7 +198,6 @@ def _write(  # noqa: PLR0917 - the parts of one enqueue
     given_ids: Collection[str],
 ) -> Operation[None]:
     replaced = [jobs[place] for place in plan.replaced]
-    yield from refuse_cycles(replaced, {job.id: job.id for job in replaced})
     if plan.pointed:
         yield Statement("point_keys", {"keys": _keys(jobs, plan.pointed)})
     if replaced:

@@ -116,7 +116,7 @@ class _Fake(Generic[S]):
 
     def _continued(self, call: Call[R]) -> R:
         self.notes.continued_with = call
-        return cast("R", NextJob(call.document(new_id(), {})))
+        return cast("R", NextJob(call.next_document(new_id())))
 
 
 class FakeContext(_Fake["_AsyncNotebook"], Context):

@@ -46,7 +46,8 @@ class WorkerConfig:
             value = getattr(self, option)
             if value is not None and not (isinstance(value, int) and 1 <= value <= _MOST_SLOTS):
                 raise InvalidOption(option, value, f"must be a whole number from 1 to {_MOST_SLOTS:,}")
-        if self.heartbeat * 2 > self.dead_after:
-            raise InvalidOption("dead_after", self.dead_after, "must be at least twice the heartbeat")
+        # One late beat must not look like a dead worker.
+        if self.heartbeat * 3 > self.dead_after:
+            raise InvalidOption("dead_after", self.dead_after, "must be at least three times the heartbeat")
         if self.renew * 2 > self.lease:
             raise InvalidOption("lease", self.lease, "must be at least twice the renewal interval")

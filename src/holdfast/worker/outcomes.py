@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from holdfast.errors import DatabaseUnavailable, HoldfastError, SerializationConflict
+from holdfast.errors import DatabaseUnavailable, HoldfastError, InvalidInput, SerializationConflict
 from holdfast.model.clock import milliseconds
 from holdfast.model.job import JobError
 from holdfast.model.retry import Retry
@@ -51,6 +51,8 @@ class Outcomes:
         }
         self._stragglers: dict[str, asyncio.Task[None]] = {}
         self._unwritten: dict[tuple[str, int], Written] = {}
+        #: what is written instead of a completion that the database refuses
+        self._replaced: dict[tuple[str, int], Failure] = {}
         #: of these the handler says that it has completed them itself
         self._self_completed: set[tuple[str, int]] = set()
         self._wake = asyncio.Event()
@@ -148,11 +150,11 @@ class Outcomes:
             retry = Retry()
             delay_ms = milliseconds(retry.delay(1))
             described = JobError(type(error).__name__, f"the outcome could not be stored: {error}"[:2000])
-            failure = Failure(
-                item.id, item.lease_generation, described, delay_ms, is_final=False, max_attempts=retry.max_attempts
+            # What the caller did wrong he would do wrong again.
+            is_final = isinstance(error, InvalidInput)
+            self._replaced[item.id, item.lease_generation] = Failure(
+                item.id, item.lease_generation, described, delay_ms, is_final=is_final, max_attempts=retry.max_attempts
             )
-            # Only after the completion has been struck off.
-            asyncio.get_running_loop().call_soon(self.add, failure)
 
     def _retry_alone(self, item: Any, write: Write) -> None:
         """Somebody has the row locked: try again apart, so that it holds up nobody."""
@@ -170,6 +172,8 @@ class Outcomes:
         key = (item.id, item.lease_generation)
         self._unwritten.pop(key, None)
         self._self_completed.discard(key)
+        if (failure := self._replaced.pop(key, None)) is not None:
+            self.add(failure)
         if not len(self):
             self._empty.set()
 

@@ -136,7 +136,7 @@ class SyncContext(BaseContext[SyncStore]):
 
             return ctx.continue_with(ship_order.call(order_id))
         """
-        next_job = NextJob(call.document(self._equipment.ids.make(1)[0], {}))
+        next_job = NextJob(call.next_document(self._equipment.ids.make(1)[0]))
         if tx is None:
             self._attempt.next_job = next_job
         else:

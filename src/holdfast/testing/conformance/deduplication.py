@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from holdfast.errors import DuplicateKey
+from holdfast.errors import BlockerCycle, DuplicateKey, InvalidInput, InvalidOption
 from holdfast.model.call import Extras, JobDocument
 from holdfast.model.clock import iso, milliseconds
 from holdfast.model.ids import new_id
@@ -335,3 +335,39 @@ async def retry_after_an_ambiguous_commit(h: Harness) -> None:
     assert [result.id for result in again] == [result.id for result in first]
     assert again[0].outcome is Outcome.CREATED
     assert h.count("job") == 1
+
+
+@CASES
+async def refused_cycle_leaves_no_key(h: Harness) -> None:
+    """A batch that is refused because a replaced job would wait for itself gives its other keys back."""
+    first = await send_one(h, keyed())
+    waiting = await send_one(h, keyed("behind", blockers=[first.id]))
+    for batch in (
+        [keyed("new", scope="forever"), keyed(on_conflict="replace", blockers=[waiting.id])],
+        [document(), keyed(on_conflict="replace"), keyed(on_conflict="replace", blockers=[waiting.id])],
+    ):
+        error = await refused(InvalidInput, send(h, *batch))
+        assert isinstance(error, BlockerCycle | InvalidOption)
+    assert (h.count("job"), h.count("deduplication")) == (2, 2)
+
+
+@CASES
+async def given_id_that_exists_takes_no_key(h: Harness) -> None:
+    """It is kept as it is; an id of another type is refused."""
+    job_id = await h.put_one()
+    (kept,) = await h.run(lambda: enqueue_guarded([keyed(id=job_id)], None, {job_id}))
+    assert (kept.id, kept.outcome) == (job_id, Outcome.KEPT)
+    await refused(InvalidOption, h.run(lambda: enqueue_guarded([keyed(id=job_id, type_name="other")], None, {job_id})))
+    assert h.count("deduplication") == 0
+
+
+@CASES
+async def cancelled_at_birth(h: Harness) -> None:
+    """Behind a dead letter, with the wish to be cancelled then, a job is reported as what it is."""
+    (lease,) = await h.put_and_claim()
+    await h.fail(lease, is_final=True)
+    job = keyed(blockers=[lease.id])
+    job.extras.on_blocker_failure = "cancel"
+    result = await send_one(h, job)
+    assert (result.outcome, result.status) == (Outcome.CREATED, Status.CANCELLED)
+    assert (await h.job(result.id)).status is Status.CANCELLED
