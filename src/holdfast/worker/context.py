@@ -9,7 +9,15 @@ from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
-from holdfast.errors import DatabaseBusy, DatabaseUnavailable, JobLocked, LeaseLost, SerializationConflict
+from holdfast.errors import (
+    ChainNotFound,
+    DatabaseBusy,
+    DatabaseUnavailable,
+    InvalidInput,
+    JobLocked,
+    LeaseLost,
+    SerializationConflict,
+)
 from holdfast.model.call import Call
 from holdfast.model.identifiers import checked_name
 from holdfast.operations.complete_jobs import complete_jobs
@@ -163,7 +171,12 @@ class Context(BaseContext[PatientStore]):
         async with self._spoiling(borrowed):
             # First, and without taking "completed already" for a success: a second transaction must not commit.
             await self._insist_on(borrowed, lambda: hold_lease(self._attempt.lease))
-            settlement = await adrive(verb(), borrowed.execute)
+            try:
+                settlement = await adrive(verb(), borrowed.execute)
+            except (InvalidInput, ChainNotFound):
+                # Refused before anything was written: the job is as it was, and may end otherwise.
+                self._attempt.is_self_completed = False
+                raise
             hints = self._equipment.hints
             woken = settlement.woken
             if woken and not borrowed.on_commit(partial(hints.send, woken)) and hints.channel is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Retry, Status
-from holdfast.errors import LeaseLost
+from holdfast.errors import ChainNotFound, LeaseLost
 from holdfast.testing import Drained, adrain
 from tests.conformance.worker.conftest import BRISK, Ground, Hand
 
@@ -348,6 +348,28 @@ async def test_continue_with_blockers(ground: Ground) -> None:
     ground.clock.advance(60)
     assert await adrain(ground.app) == Drained(completed=2)
     assert (await ground.client.get_chain(job_id)).output == 9
+
+
+async def test_a_refused_continuation_leaves_the_job_to_the_handler(ground: Ground) -> None:
+    """Whoever catches the refusal goes on, commits what he wrote, and ends the job otherwise."""
+
+    async def second(hand: Hand) -> None: ...
+
+    seconds = ground.job(second)
+
+    async def first(hand: Hand) -> Any:
+        async with hand.transaction() as own:
+            await own.write(1)
+            with pytest.raises(ChainNotFound):
+                await hand.continue_with(
+                    seconds.call().options(blockers=["0198c5a0-5b1e-7c3a-9d1b-3f2a6c0e4d11"]), tx=own.tx
+                )
+        return 77
+
+    job_id = await ground.put(ground.job(first))
+    assert await adrain(ground.app) == Drained(completed=1)
+    assert (await ground.get(job_id)).output == 77
+    assert ground.orders() == [1]
 
 
 async def test_a_continuation_that_cannot_be_written_is_a_failure(ground: Ground) -> None:
