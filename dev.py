@@ -24,21 +24,37 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 TOOLS = ROOT / ".tools"
+UNPACKED = TOOLS / "debian"
 LOCK = ROOT / "requirements.lock"
-STAMP = VENV / ".set-up-stamp"
 
-UV_REQUIREMENT = "uv>=0.9"
+UV_VERSION = "0.13.7"
 PYTEST = ("pytest", "-n", "2")
+# Half of the time a test waits, so there are two for each core; who is done takes over what another has not begun.
+ALL_TESTS = ("pytest", "-n", str(2 * (os.cpu_count() or 1)), "--dist", "worksteal")
+
+#: from here on Python has eager tasks, and Django 6 runs
+NEWER = (3, 12)
+#: what is different there, in half a minute: tasks that have ended before anybody waits for them, Django's connections
+NEWER_TESTS = (
+    *("tests/unit/worker", "tests/conformance/borrowed/test_django.py"),
+    *(
+        f"tests/conformance/worker/test_{name}.py"
+        for name in ("cancellation", "endings", "engine", "batches", "surroundings")
+    ),
+    *("-k", "not pg15 and not thread"),
+)
 
 USAGE = """usage: python3 dev.py COMMAND [ARGUMENT…]
 
-  demo             thousands of jobs on SQLite, one worker killed, a ledger at the end
+  demo             a shop on SQLite, one worker killed, a ledger at the end; --postgres: on PostgreSQL
   test             check, then all tests; after `--` come extra arguments for pytest
   test ARGUMENT…   pytest with these arguments, nothing else: test tests/unit -k retry
+  test --python 3.13 …   the same with another Python; without arguments all tests
   check            lint, types, import rules and the generated-code check
   lint [--fix]     ruff: rules and format
   types            mypy --strict and basedpyright
-  bench …          benchmarks: drain, enqueue, latency
+  bench …          benchmarks: drain, enqueue, latency, idle, order, growth, prune; peers: next to other libraries
+  soak             a mixed load for 15 minutes, after which nothing may have grown; --minutes 2, --database sqlite
   docs             build the documentation into site/
   pg [--major 15]  a throw-away PostgreSQL until Ctrl-C
   mutants [NAME…]  every patch in tests/mutants must make its test fail
@@ -63,22 +79,40 @@ class DebianProgram:
     program: str
     packages: tuple[str, ...]
     needed_for: str
+    #: its package would start a service: it is only unpacked, with those of these libraries that the release has
+    libraries: tuple[str, ...] | None = None
 
 
 DEBIAN_PROGRAMS: tuple[DebianProgram, ...] = (
     DebianProgram("node", ("nodejs",), "the tests of the worker in Node (examples/workers)"),
+    DebianProgram(
+        "pgbouncer",
+        ("pgbouncer",),
+        "the tests through a transaction pooler",
+        libraries=("libc-ares2", "libcares2", "libevent-2.1-7", "libevent-2.1-7t64"),
+    ),
 )
 
 
+def find_program(name: str) -> str | None:
+    """Also where a user's PATH does not look."""
+    places = (os.environ.get("PATH", os.defpath), "/usr/sbin", str(UNPACKED / "usr" / "sbin"))
+    return shutil.which(name, path=os.pathsep.join(places))
+
+
 def missing_programs(
-    programs: Iterable[DebianProgram], which: Callable[[str], str | None] = shutil.which
+    programs: Iterable[DebianProgram], which: Callable[[str], str | None] = find_program
 ) -> list[DebianProgram]:
     return [program for program in programs if which(program.program) is None]
 
 
 def provide_debian_programs(programs: Iterable[DebianProgram] = DEBIAN_PROGRAMS) -> None:
     """As root they are installed; for anybody else it is said loudly what will not run, and in CI that is a failure."""
-    missing = missing_programs(programs)
+    missing = [
+        program
+        for program in missing_programs(programs)
+        if program.libraries is None or not unpack_packages(program.packages, program.libraries)
+    ]
     if missing and can_install_packages():
         apt_install([package for program in missing for package in program.packages])
         return
@@ -105,6 +139,32 @@ def apt_install(packages: Sequence[str]) -> None:
         run_quietly(install, environment)
 
 
+def unpack_packages(packages: Sequence[str], libraries: Sequence[str]) -> bool:
+    """Into .tools, which needs no root and starts nothing; whether the packages could be had."""
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        return False
+    with only_one_at_a_time(), timed(f"unpack {' '.join(packages)} into .tools"):
+        downloads = TOOLS / "downloads"
+        shutil.rmtree(downloads, ignore_errors=True)
+        downloads.mkdir()
+        if not all(download_package(package, downloads) for package in packages):
+            if os.geteuid() != 0 or not succeeds(["apt-get", "update", "-qq"]):
+                return False
+            if not all(download_package(package, downloads) for package in packages):
+                return False
+        for library in libraries:
+            download_package(library, downloads)
+        for file in downloads.glob("*.deb"):
+            run_quietly(["dpkg-deb", "-x", str(file), str(UNPACKED)])
+    return True
+
+
+def download_package(package: str, directory: Path) -> bool:
+    # As root apt would otherwise hand the download to a user who may not write there.
+    command = ["apt-get", "download", "-qq", "-o", "APT::Sandbox::User=root", package]
+    return subprocess.run(command, cwd=directory, check=False, capture_output=True).returncode == 0
+
+
 # ---- set-up ----------------------------------------------------------------------------------------------------------
 
 
@@ -121,28 +181,66 @@ def fingerprint(files: Iterable[Path], *facts: str) -> str:
     return digest.hexdigest()
 
 
-def wanted_stamp() -> str:
+@dataclass(frozen=True)
+class Interpreter:
+    path: str
+    version: str
+
+    @property
+    def minor(self) -> str:
+        return ".".join(self.version.split(".")[:2])
+
+
+def own_interpreter() -> Interpreter:
+    return Interpreter(base_python(), sys.version)
+
+
+def find_interpreter(version: str) -> Interpreter | None:
+    """`3.13`: by its name, or where pyenv keeps its own."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+    found = [shutil.which(f"python{version}"), *(f"{path}/bin/python" for path in sorted(pyenv.glob(f"{version}*")))]
+    for path in filter(None, found):
+        # A name on the PATH may be a shim with nothing behind it.
+        asked = subprocess.run(
+            [path, "-c", "import sys; print(sys.version)"], check=False, capture_output=True, text=True
+        )
+        if asked.returncode == 0 and asked.stdout.startswith(f"{version}."):
+            return Interpreter(path, asked.stdout.strip())
+    return None
+
+
+def newest_interpreter() -> Interpreter | None:
+    """Of those that are newer than this one."""
+    newer = (find_interpreter(f"3.{minor}") for minor in range(sys.version_info.minor + 5, sys.version_info.minor, -1))
+    return next(filter(None, newer), None)
+
+
+def wanted_stamp(interpreter: Interpreter) -> str:
     # The root counts because the environment holds absolute paths; a moved checkout needs a new one.
-    return fingerprint([LOCK, ROOT / "pyproject.toml"], sys.version, base_python(), str(ROOT))
+    return fingerprint([LOCK, ROOT / "pyproject.toml"], interpreter.version, interpreter.path, str(ROOT))
 
 
-def is_set_up(wanted: str) -> bool:
+def is_set_up(venv: Path, wanted: str) -> bool:
     with contextlib.suppress(FileNotFoundError):
-        return STAMP.read_text() == wanted
+        return (venv / ".set-up-stamp").read_text() == wanted
     return False
 
 
 def set_up() -> None:
     provide_debian_programs()
-    wanted = wanted_stamp()
-    if is_set_up(wanted):
+    set_up_environment(VENV, own_interpreter())
+
+
+def set_up_environment(venv: Path, interpreter: Interpreter) -> None:
+    wanted = wanted_stamp(interpreter)
+    if is_set_up(venv, wanted):
         return
     with only_one_at_a_time():
-        if is_set_up(wanted):
+        if is_set_up(venv, wanted):
             return
         uv = provide_uv()
-        provide_environment(uv)
-        STAMP.write_text(wanted)
+        provide_environment(uv, venv, interpreter)
+        (venv / ".set-up-stamp").write_text(wanted)
 
 
 @contextlib.contextmanager
@@ -154,13 +252,15 @@ def only_one_at_a_time() -> Iterator[None]:
 
 
 def provide_uv() -> Path:
-    uv = TOOLS / "bin" / "uv"
+    # By version, so that a new one is fetched where an old one is.
+    unpacked = TOOLS / f"uv-{UV_VERSION}"
+    uv = unpacked / "bin" / "uv"
     if not uv.exists():
         provide_pip()
-        with timed("fetch uv into .tools"):
+        with timed(f"fetch uv {UV_VERSION} into .tools"):
             command = [base_python(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
             # --target because Debian's pip refuses to install anywhere else.
-            run_quietly([*command, "--upgrade", "--target", str(TOOLS), UV_REQUIREMENT])
+            run_quietly([*command, "--upgrade", "--target", str(unpacked), f"uv=={UV_VERSION}"])
     return uv
 
 
@@ -173,13 +273,15 @@ def provide_pip() -> None:
     raise Failed("Python has no pip. Install it with: sudo apt-get install python3-pip   and run this again.")
 
 
-def provide_environment(uv: Path) -> None:
+def provide_environment(uv: Path, venv: Path, interpreter: Interpreter) -> None:
     environment = uv_environment(pip_settings())
-    python = str(VENV / "bin" / "python")
-    if not succeeds([python, "-c", f"import sys; sys.exit(sys.version != {sys.version!r})"]):
-        with timed("create .venv"):
-            run_quietly([str(uv), "venv", "--clear", "--no-project", "--python", base_python(), str(VENV)], environment)
-    with timed("install requirements.lock into .venv"):
+    python = str(venv / "bin" / "python")
+    name = str(venv.relative_to(ROOT))
+    if not succeeds([python, "-c", f"import sys; sys.exit(sys.version != {interpreter.version!r})"]):
+        with timed(f"create {name}"):
+            make = [str(uv), "venv", "--clear", "--no-project", "--python", interpreter.path, str(venv)]
+            run_quietly(make, environment)
+    with timed(f"install requirements.lock into {name}"):
         sync = [str(uv), "pip", "sync", "--python", python, "--require-hashes", str(LOCK)]
         # uv does not read all of pip's configuration; where pip reaches an index and uv does not, pip does the work.
         if not succeeds(sync, environment):
@@ -247,21 +349,22 @@ def run_quietly(command: Sequence[str], environment: dict[str, str] | None = Non
 NOT_INHERITED = {"PYTHONHOME", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
 
 
-def inside_environment() -> dict[str, str]:
+def inside_environment(venv: Path = VENV) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
-    environment["VIRTUAL_ENV"] = str(VENV)
-    environment["PATH"] = f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    environment["VIRTUAL_ENV"] = str(venv)
+    environment["PATH"] = f"{venv / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     return environment
-
-
-def in_environment(command: Sequence[str]) -> list[str]:
-    return [str(VENV / "bin" / command[0]), *command[1:]]
 
 
 @dataclass(frozen=True)
 class Step:
     name: str
     command: tuple[str, ...]
+    venv: Path = VENV
+
+    @property
+    def program(self) -> list[str]:
+        return [str(self.venv / "bin" / self.command[0]), *self.command[1:]]
 
 
 @dataclass(frozen=True)
@@ -279,8 +382,8 @@ class Result:
 def run_captured(step: Step) -> Result:
     started = time.monotonic()
     done = subprocess.run(
-        in_environment(step.command),
-        env=inside_environment(),
+        step.program,
+        env=inside_environment(step.venv),
         cwd=ROOT,
         check=False,
         text=True,
@@ -304,7 +407,7 @@ def run_side_by_side(steps: Sequence[Step]) -> list[Result]:
 def run_in_the_open(step: Step) -> Result:
     say(f"{step.name}: {shlex.join(step.command)}")
     started = time.monotonic()
-    process = subprocess.Popen(in_environment(step.command), env=inside_environment(), cwd=ROOT)
+    process = subprocess.Popen(step.program, env=inside_environment(step.venv), cwd=ROOT)
     exit_code = None
     while exit_code is None:
         # Ctrl-C reaches the child too; it decides what that means, and this process waits for it and reports.
@@ -353,11 +456,44 @@ def python_step(name: str, module: str, arguments: Sequence[str]) -> Step:
 
 
 def test(arguments: Sequence[str]) -> int:
+    if arguments and arguments[0] == "--python":
+        return conclude([run_in_the_open(other_python_step(*arguments[1:]))])
     if arguments and arguments[0] != "--":
         return conclude([run_in_the_open(Step("tests", (*PYTEST, *arguments)))])
     results = run_side_by_side(check_steps())
-    results.append(run_in_the_open(Step("tests", (*PYTEST, *arguments[1:]))))
+    results.append(run_in_the_open(Step("tests", (*ALL_TESTS, *arguments[1:]))))
+    results += [run_in_the_open(step) for step in newer_python_steps()]
     return conclude(results)
+
+
+def newer_python_steps() -> list[Step]:
+    """Where the own one is too old for what newer ones have."""
+    if sys.version_info >= NEWER:
+        return []
+    not_run = "NOT RUN: eager tasks and Django 6, because"
+    newest = newest_interpreter()
+    if newest is None:
+        say(f"{not_run} there is no Python 3.12 or newer here; see CONTRIBUTING.md")
+        return []
+    try:
+        return [step_with(newest, NEWER_TESTS)]
+    except Failed as failure:
+        # Nobody has promised that there is more than one Python on this machine that packages can be had for.
+        say(f"{not_run} Python {newest.minor} could not be set up: {failure}")
+        return []
+
+
+def other_python_step(version: str = "", *arguments: str) -> Step:
+    interpreter = find_interpreter(version) if version else None
+    if interpreter is None:
+        raise Failed(f"there is no Python {version or '(which?)'} here: neither on the PATH nor with pyenv")
+    return step_with(interpreter, arguments)
+
+
+def step_with(interpreter: Interpreter, arguments: Sequence[str]) -> Step:
+    venv = TOOLS / f"python-{interpreter.minor}"
+    set_up_environment(venv, interpreter)
+    return Step(f"tests (Python {interpreter.version.split()[0]})", (*PYTEST, *arguments), venv)
 
 
 def check(arguments: Sequence[str]) -> int:
@@ -384,6 +520,10 @@ def demo(arguments: Sequence[str]) -> int:
 
 def bench(arguments: Sequence[str]) -> int:
     return conclude([run_in_the_open(python_step("bench", "bench", arguments))])
+
+
+def soak(arguments: Sequence[str]) -> int:
+    return conclude([run_in_the_open(python_step("soak", "bench.soak", arguments))])
 
 
 def docs(arguments: Sequence[str]) -> int:
@@ -432,6 +572,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "lint": lint,
     "types": types,
     "bench": bench,
+    "soak": soak,
     "docs": docs,
     "pg": pg,
     "mutants": mutants,
@@ -448,6 +589,8 @@ def main(arguments: Sequence[str]) -> int:
     if name not in COMMANDS:
         print(f"dev: unknown command: {name}\n\n{USAGE}", file=sys.stderr)
         return 2
+    # The tests start a thousand processes; each would compile everything anew, which takes longer than what it does.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     try:
         if name != "lock":
             set_up()

@@ -1,27 +1,47 @@
-"""`python3 dev.py bench [drain|enqueue|latency …]`: measure on real servers and print a table."""
+"""`python3 dev.py bench [drain|enqueue|latency|idle|order|growth|prune …]`: measure on real servers.
+
+`python3 dev.py bench peers`: next to other libraries; see `--help` there.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import statistics
+import sys
 from collections.abc import Callable
 
 from rich.console import Console
 from rich.table import Table
 
-from bench import drain, enqueue, latency
+from bench import drain, enqueue, history, idle, latency, order
 from bench.databases import Database, databases
+from bench.peers import __main__ as peers
 
 Figures = dict[str, float]
 Measure = Callable[[Database, float], Figures]
 
-MEASURES: dict[str, Measure] = {"enqueue": enqueue.measure, "drain": drain.measure, "latency": latency.measure}
+MEASURES: dict[str, Measure] = {
+    "enqueue": enqueue.measure,
+    "drain": drain.measure,
+    "latency": latency.measure,
+    "idle": idle.measure,
+    "order": order.measure,
+    "growth": history.measure_growth,
+    "prune": history.measure_prune,
+}
+
+#: the others take minutes
+DAILY = [what for what in MEASURES if what not in {"growth", "prune"}]
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["peers"]:
+        # Not a measure like the others: it has rounds in turns, and options of its own.
+        peers.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="dev.py bench", description=__doc__)
-    parser.add_argument("what", nargs="*", choices=[*MEASURES, []], help="default: all")
+    parser.add_argument("what", nargs="*", choices=[*MEASURES, []], help="default: all but growth and prune")
     parser.add_argument("--database", choices=["sqlite", "postgres"], action="append", help="default: both")
     parser.add_argument("--major", type=int, help="PostgreSQL major version; default: 15 where present, else 18")
     parser.add_argument("--rounds", type=int, default=3, help="rounds; the median counts")
@@ -32,7 +52,7 @@ def main() -> None:
     console = Console(stderr=True)
     results: dict[str, dict[str, Figures]] = {}
     for database in databases(arguments.database or ["sqlite", "postgres"], arguments.major):
-        for what in arguments.what or MEASURES:
+        for what in arguments.what or DAILY:
             rounds = []
             for number in range(arguments.rounds):
                 console.print(f"{database.name}: {what}, round {number + 1} of {arguments.rounds} …")
@@ -53,7 +73,7 @@ def _print_table(results: dict[str, dict[str, Figures]]) -> None:
     for database, measures in results.items():
         for what, figures in measures.items():
             for name, value in figures.items():
-                table.add_row(database, what, name, f"{value:,.2f}" if value < 100 else f"{value:,.0f}")  # noqa: PLR2004
+                table.add_row(database, what, name, f"{value:,.2f}" if value < 100 else f"{value:,.0f}")  # noqa: PLR2004 - four digits tell enough
     Console().print(table)
 
 

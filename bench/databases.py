@@ -12,6 +12,9 @@ from tools.postgres_server import DURABLE, PostgresServer, available
 
 PREFERRED_MAJOR = 15
 
+#: loaded, but asleep until a database asks for it
+_COUNTING = {"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track": "none"}
+
 
 class Database(ABC):
     """One database; `fresh` gives an empty one for a measurement."""
@@ -49,15 +52,24 @@ class PostgresDatabase(Database):
         name = f"bench_{self._count}"
         self._server.create_database(name)
         self.url = self._server.url(name)
-        yield
+        try:
+            yield
+        finally:
+            # Otherwise what comes next is measured beside the vacuum of what is over.
+            self._server.address.drop_database(name)
 
 
-def databases(dialects: Sequence[str], major: int | None) -> Iterator[Database]:
-    """Each of the asked-for databases, running while it is measured."""
+def databases(dialects: Sequence[str], major: int | None, *, is_counting: bool = False) -> Iterator[Database]:
+    """Each of the asked-for databases, running while it is measured; `is_counting`: it can count statements."""
     if "sqlite" in dialects:
         yield SqliteDatabase()
     if "postgres" in dialects:
         installed = available()
         chosen = major or (PREFERRED_MAJOR if PREFERRED_MAJOR in installed else max(installed))
-        with PostgresServer(installed[chosen], settings=DURABLE) as server:
+        settings = {**DURABLE, **(_COUNTING if is_counting and _can_count(installed[chosen]) else {})}
+        with PostgresServer(installed[chosen], settings=settings) as server:
             yield PostgresDatabase(server, chosen)
+
+
+def _can_count(bin_dir: Path) -> bool:
+    return any(bin_dir.parent.glob("lib/**/pg_stat_statements.so"))

@@ -15,7 +15,7 @@ from bench.databases import Database
 # Cheap while the drain runs: the first asks a partial index, the second a few rows.
 _IS_OVER = """
 SELECT NOT EXISTS (SELECT 1 FROM {job} WHERE status = 'pending' AND {held} AND crash_count = 0 AND queue = 'default')
-   AND NOT EXISTS (SELECT 1 FROM {job} WHERE status = 'running')
+   AND NOT EXISTS (SELECT 1 FROM {job} WHERE status = 'running' AND leased_by <> 'holder')
 """
 _TIMES = "SELECT min(last_attempt_at), max(finished_at), count(*) FROM {job} WHERE status = 'completed'"
 
@@ -26,9 +26,9 @@ class Ledger:
     def __init__(self, connection: Any, dialect: str) -> None:
         self._connection = connection
         self._names = (
-            {"job": "holdfast.job", "held": "NOT held"}
+            {"job": "holdfast.job", "held": "NOT held AND NOT is_fair"}
             if dialect == "postgres"
-            else {"job": "holdfast_job", "held": "held = 0"}
+            else {"job": "holdfast_job", "held": "held = 0 AND is_fair = 0"}
         )
 
     def is_over(self) -> bool:
@@ -42,6 +42,10 @@ class Ledger:
         if isinstance(began, str):
             began, ended = datetime.fromisoformat(began), datetime.fromisoformat(ended)
         return float((ended - began).total_seconds())
+
+    def unhold(self) -> None:
+        """As if claims had not met them yet."""
+        self._connection.execute("UPDATE {job} SET held = false WHERE held".format(**self._names))
 
     def _row(self, query: str) -> Any:
         return self._connection.execute(query.format(**self._names)).fetchone()

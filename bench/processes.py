@@ -13,13 +13,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @contextmanager
-def workers(count: int, url: str, *arguments: str) -> Iterator[None]:
-    """`holdfast worker` processes, as a user starts them."""
+def workers(count: int, url: str, *arguments: str) -> Iterator[list[int]]:
+    """`holdfast worker` processes, as a user starts them; their ids."""
     command = [sys.executable, "-m", "holdfast", "worker", "bench.jobs:app", *arguments]
-    environment = {**os.environ, "HOLDFAST_URL": url, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "HOLDFAST_URL": url, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     running = [subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) for _ in range(count)]
     try:
-        yield
+        yield [process.pid for process in running]
     finally:
         for process in running:
             process.terminate()

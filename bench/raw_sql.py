@@ -59,26 +59,52 @@ UPDATE raw_job SET status = 'running', attempt = attempt + 1, leased_until = 'la
 
 def measure(dialect: str, url: str, jobs: int) -> tuple[float, float]:
     """Batch-inserted rows per second, and claimed and completed jobs per second, by one client."""
-    return _postgres(url, jobs) if dialect == "postgres" else _sqlite(url, jobs)
+    create(dialect, url)
+    insert_seconds = insert(dialect, url, jobs, 5000)
+    began = time.perf_counter()
+    for _ in claims(dialect, url):
+        pass
+    return jobs / insert_seconds, jobs / (time.perf_counter() - began)
 
 
-def _postgres(url: str, jobs: int) -> tuple[float, float]:
+def create(dialect: str, url: str) -> None:
+    if dialect == "postgres":
+        with psycopg.connect(url, autocommit=True) as connection:
+            for statement in _POSTGRES_TABLE.split(";"):
+                connection.execute(statement.encode())
+        return
+    with _open_sqlite(url) as file:
+        file.executescript(_SQLITE_TABLE)
+
+
+def insert(dialect: str, url: str, jobs: int, batch: int) -> float:
+    """The seconds that the database takes for so many rows; what makes them is not counted."""
+    return _insert_postgres(url, jobs, batch) if dialect == "postgres" else _insert_sqlite(url, jobs, batch)
+
+
+def claims(dialect: str, url: str) -> Iterator[int]:
+    """Claims and completes, batch by batch, until nothing is left to claim; the size of each batch."""
+    return _claims_postgres(url) if dialect == "postgres" else _claims_sqlite(url)
+
+
+def _insert_postgres(url: str, jobs: int, batch: int) -> float:
+    seconds = 0.0
     with psycopg.connect(url, autocommit=True, prepare_threshold=None) as connection:
-        for statement in _POSTGRES_TABLE.split(";"):
-            connection.execute(statement.encode())
-        insert_seconds = 0.0
-        for start in range(0, jobs, 5000):
-            rows = [{"id": job_id, "payload": _PAYLOAD} for job_id in new_ids(min(5000, jobs - start))]
+        for start in range(0, jobs, batch):
+            rows = [{"id": job_id, "payload": _PAYLOAD} for job_id in new_ids(min(batch, jobs - start))]
             document = json.dumps(rows)
             began = time.perf_counter()
             connection.execute(_POSTGRES_INSERT, [document])
-            insert_seconds += time.perf_counter() - began
+            seconds += time.perf_counter() - began
         connection.execute("ANALYZE raw_job")
-        began = time.perf_counter()
+    return seconds
+
+
+def _claims_postgres(url: str) -> Iterator[int]:
+    with psycopg.connect(url, autocommit=True, prepare_threshold=None) as connection:
         while claimed := connection.execute(_POSTGRES_CLAIM.encode()).fetchall():
             connection.execute(_POSTGRES_COMPLETE, [[job_id for job_id, _ in claimed]])
-        drain_seconds = time.perf_counter() - began
-    return jobs / insert_seconds, jobs / drain_seconds
+            yield len(claimed)
 
 
 def singles(dialect: str, url: str, jobs: int) -> float:
@@ -145,23 +171,25 @@ def _open_sqlite(url: str) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def _sqlite(url: str, jobs: int) -> tuple[float, float]:
+def _insert_sqlite(url: str, jobs: int, batch: int) -> float:
+    seconds = 0.0
     with _open_sqlite(url) as connection:
-        connection.executescript(_SQLITE_TABLE)
-        insert_seconds = 0.0
-        for start in range(0, jobs, 5000):
-            rows = [(job_id, json.dumps(_PAYLOAD)) for job_id in new_ids(min(5000, jobs - start))]
+        for start in range(0, jobs, batch):
+            rows = [(job_id, json.dumps(_PAYLOAD)) for job_id in new_ids(min(batch, jobs - start))]
             began = time.perf_counter()
             connection.execute("BEGIN IMMEDIATE")
             connection.executemany("INSERT INTO raw_job (id, payload) VALUES (?, ?)", rows)
             connection.execute("COMMIT")
-            insert_seconds += time.perf_counter() - began
-        began = time.perf_counter()
+            seconds += time.perf_counter() - began
+    return seconds
+
+
+def _claims_sqlite(url: str) -> Iterator[int]:
+    with _open_sqlite(url) as connection:
         while claimed := connection.execute(_SQLITE_CLAIM).fetchall():
             connection.execute(
                 "UPDATE raw_job SET status = 'completed', finished_at = 'now', leased_until = NULL "
                 "WHERE seq IN (SELECT value FROM json_each(?)) AND status = 'running'",
                 [json.dumps([seq for seq, _ in claimed])],
             )
-        drain_seconds = time.perf_counter() - began
-    return jobs / insert_seconds, jobs / drain_seconds
+            yield len(claimed)

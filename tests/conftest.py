@@ -5,17 +5,33 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast import App
+from holdfast.testing.postgres_server import MEMORY
+from tests.crew.leaks import no_thread_or_task_is_left, nobody_is_connected
 from tools.postgres_server import INSTALL_HINT, PostgresAddress, PostgresServer, available
 
 REQUIRED_MAJOR = 18
+
+#: the largest files are two for every process of the run, of 400,000 jobs each
+_ROOM_WANTED_BYTES = 8 * 1024**3
+
+#: tests that start processes or wait for something, many of them for seconds
+_LONG = tuple(
+    f"tests/{place}/"
+    for place in ("chaos", "guarantees", "e2e", "stateful", "conformance/worker", "conformance/notifiers", "docs")
+)
+#: several tests at once may open fifty each
+_SETTINGS = {"max_connections": "400"}
 
 _installed = available()
 # A required major that is missing stays a parameter, so that its tests fail with the way out instead of vanishing.
@@ -24,6 +40,22 @@ _majors = sorted({*_installed} | (set() if os.environ.get("HOLDFAST_PG_BIN") els
 _servers = pytest.StashKey[list[PostgresServer]]()
 _addresses = pytest.StashKey[dict[int, PostgresAddress]]()
 _database_numbers = itertools.count(1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Files lie in memory where there is room for them: SQLite syncs them all the same, and nobody waits for a disk.
+
+    A process that is killed leaves in memory what it would leave on a disk; only a power cut tells them apart.
+    """
+    if "TMPDIR" not in os.environ and _is_good_for_files(MEMORY):
+        os.environ["TMPDIR"] = str(MEMORY)
+        tempfile.tempdir = None
+
+
+def _is_good_for_files(directory: Path) -> bool:
+    if not os.access(directory, os.W_OK | os.X_OK) or os.statvfs(directory).f_flag & os.ST_NOEXEC:
+        return False
+    return shutil.disk_usage(directory).free > _ROOM_WANTED_BYTES
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -37,10 +69,17 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     else:
         # Side by side, because initdb is most of the half second each takes.
         with ThreadPoolExecutor() as pool:
-            servers = config.stash[_servers] = list(pool.map(PostgresServer, _installed.values()))
+            make = partial(PostgresServer, settings=_SETTINGS)
+            servers = config.stash[_servers] = list(pool.map(make, _installed.values()))
             list(pool.map(PostgresServer.start, servers))
         addresses = [server.address for server in servers]
     config.stash[_addresses] = {address.major: address for address in addresses}
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long ones first: at the end of the run nobody waits for the last of them, and meanwhile others compute."""
+    items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -51,6 +90,13 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     for server in config.stash.get(_servers, []):
         server.stop()
+
+
+@pytest.fixture(autouse=True)
+def no_leaks() -> Iterator[None]:
+    """No thread or task outlives a test; folders whose tests start processes look for these too, after every test."""
+    with no_thread_or_task_is_left():
+        yield
 
 
 @pytest.fixture(scope="session", params=_majors, ids=lambda major: f"pg{major}")
@@ -100,7 +146,7 @@ def migrated_postgres_url(
     """A migrated database of the test's own."""
     name = f"test_{worker_id}_{next(_database_numbers)}"
     yield postgres_server.create_database(name, template=migrated_template(postgres_server.major))
-    postgres_server.drop_database(name)
+    drop_unused(postgres_server, name)
 
 
 @pytest.fixture
@@ -108,7 +154,15 @@ def postgres_url(postgres_server: PostgresAddress, worker_id: str) -> Iterator[s
     """An empty database of the test's own."""
     name = f"test_{worker_id}_{next(_database_numbers)}"
     yield postgres_server.create_database(name)
-    postgres_server.drop_database(name)
+    drop_unused(postgres_server, name)
+
+
+def drop_unused(server: PostgresAddress, name: str) -> None:
+    """A connection that a test has left behind is an error."""
+    try:
+        nobody_is_connected(server, name)
+    finally:
+        server.drop_database(name)
 
 
 @pytest.fixture

@@ -42,12 +42,14 @@ cp /etc/resolv.conf /etc/hosts "$chroot/etc/"
 find /usr/local/share/ca-certificates -name '*.crt' -exec cp -t "$chroot/usr/local/share/ca-certificates" {} +
 chroot "$chroot" update-ca-certificates >/dev/null 2>&1
 
-# A machine has these two; a chroot must be given them.
-unmount() { umount "$chroot/proc" "$chroot/dev/shm" 2>/dev/null || true; }
+# A machine has these three; a chroot must be given them.
+unmount() { umount "$chroot/proc" "$chroot/dev/shm" "$chroot/dev/pts" 2>/dev/null || true; }
 trap unmount EXIT
-mkdir -p "$chroot/dev/shm"
+mkdir -p "$chroot/dev/shm" "$chroot/dev/pts"
 mountpoint -q "$chroot/proc" || mount -t proc proc "$chroot/proc"
 mountpoint -q "$chroot/dev/shm" || mount -t tmpfs tmpfs "$chroot/dev/shm"
+mountpoint -q "$chroot/dev/pts" || mount -t devpts -o newinstance,ptmxmode=0666,gid=5,mode=620 devpts "$chroot/dev/pts"
+ln -sf pts/ptmx "$chroot/dev/ptmx"
 
 chroot "$chroot" id newcomer >/dev/null 2>&1 || chroot "$chroot" useradd --create-home newcomer
 

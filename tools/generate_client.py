@@ -7,20 +7,32 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "src/holdfast/client/async_client.py"
-TARGET = ROOT / "src/holdfast/client/client.py"
+CLIENT = ROOT / "src/holdfast/client"
+SOURCE = CLIENT / "async_client.py"
+TARGET = CLIENT / "client.py"
+#: parts of the client: `NAME.py` is written from `NAME_async.py`, and begins with these words
+PARTS = {
+    "again": "Tries again what was in somebody's way, for threads.",
+    "operating": "What operators do with queues and workers, for threads.",
+    "schedules": "What is done with schedules, for threads.",
+    "admin": "What operators do with the database as a whole, for threads.",
+    "settings": "What operators set while everything runs, for threads.",
+}
 CONTEXT_SOURCE = ROOT / "src/holdfast/worker/context.py"
 CONTEXT_TARGET = ROOT / "src/holdfast/worker/sync_context.py"
 
-_FIRST_LINES = '''"""The client for threads.
 
-Generated from `async_client.py` by `python3 dev.py generate`; edit that file instead.
+def _first_lines(what: str, source: str) -> str:
+    return f'''"""{what}
+
+Generated from `{source}` by `python3 dev.py generate`; edit that file instead.
 """
 '''
 
+
 _REPLACEMENTS = (
-    (r'\A"""[^"]*"""\n', _FIRST_LINES),
-    (r"^import asyncio\n", ""),
+    (r'\A"""[^"]*"""\n', _first_lines("The client for threads.", SOURCE.name)),
+    (r"^import asyncio\n(import time\n)?", "import time\n"),
     (r"\basyncio\.sleep\b", "time.sleep"),
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait ", ""),
@@ -34,32 +46,29 @@ _REPLACEMENTS = (
     (r"\bAsyncBorrowed\b", "Borrowed"),
     (r"\bAsyncTransaction\b", "SyncTransaction"),
     (r"\bAsyncClient\b", "Client"),
+    (r"\bAsyncQueues\b", "Queues"),
+    (r"\bAsyncWorkers\b", "Workers"),
+    (r"\bAsyncSchedules\b", "Schedules"),
+    (r"\bAsyncAdmin\b", "Admin"),
+    (r"\bAsyncSettings\b", "Settings"),
+    (rf"\bclient\.({'|'.join(PARTS)})_async\b", r"client.\1"),
     (r"app\.async_client\(\)", "app.client()"),
     (r"safe to share between tasks of one event loop", "safe to share between threads"),
 )
 
-_CONTEXT_FIRST_LINES = '''"""What a `def` handler is given, which runs in a thread.
-
-Generated from `context.py` by `python3 dev.py generate`; edit that file instead.
-"""
-'''
-
 _CONTEXT_REPLACEMENTS = (
-    (r'\A"""[^"]*"""\n', _CONTEXT_FIRST_LINES),
+    (r'\A"""[^"]*"""\n', _first_lines("What a `def` handler is given, which runs in a thread.", CONTEXT_SOURCE.name)),
     # Of a step's three signatures the second is the one that a thread needs.
     (r"^    @overload\n    async def [^@]*?@overload\n([^@]*?\) -> T): \.\.\.\n    async def [^@]*?-> Any:$", r"\1:"),
     (r"async def step_tx\(\n +(self, .*)\n +\) -> T:$", r"def step_tx(\1) -> T:"),
     (r"\breturn codec\.decode\(saved\)", 'return cast("T", codec.decode(saved))'),
-    (r"^from typing import Any, ParamSpec, TypeVar, cast, overload$", "from typing import ParamSpec, TypeVar, cast"),
     (
-        r"^from collections\.abc import AsyncIterator, Awaitable, Callable$",
-        "from collections.abc import Callable, Iterator",
+        r"^from collections\.abc import AsyncIterator, Awaitable, Callable, Iterable$",
+        "from collections.abc import Callable, Iterable, Iterator",
     ),
-    (r"^from holdfast\.worker\.patient_store import PatientStore\n", ""),
-    (r"^(from holdfast\.stores\.borrowed import .*)$", r"from holdfast.stores import SyncStore\n\1"),
     (r"\bAsyncBorrowed, AsyncOwnTransaction, AsyncTransaction\b", "Borrowed, OwnTransaction, SyncTransaction"),
     (r"\bAsyncOwnTransaction\b", "OwnTransaction"),
-    (r"\bPatientStore\b", "SyncStore"),
+    (r"\bAsyncAccess\b", "SyncAccess"),
     (r"\basynccontextmanager, nullcontext\b", "contextmanager, nullcontext"),
     (r"\basynccontextmanager\b", "contextmanager"),
     (r"\bacall\b", "call_plain"),
@@ -75,6 +84,12 @@ def render(text: str) -> str:
     return text
 
 
+def render_part(name: str) -> str:
+    """The sync face of a part of the client."""
+    text = (CLIENT / f"{name}_async.py").read_text(encoding="utf-8")
+    return re.sub(r'\A"""[^"]*"""\n', _first_lines(PARTS[name], f"{name}_async.py"), render(text))
+
+
 def render_context(text: str) -> str:
     """The sync face of the async context."""
     for pattern, replacement in (*_CONTEXT_REPLACEMENTS, *_REPLACEMENTS[1:]):
@@ -85,6 +100,7 @@ def render_context(text: str) -> str:
 def main() -> int:
     files = {
         TARGET: render(SOURCE.read_text(encoding="utf-8")),
+        **{CLIENT / f"{name}.py": render_part(name) for name in PARTS},
         CONTEXT_TARGET: render_context(CONTEXT_SOURCE.read_text(encoding="utf-8")),
     }
     if "--check" not in sys.argv[1:]:

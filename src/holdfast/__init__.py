@@ -1,22 +1,44 @@
 """Durable work in the database you already run."""
 
-from holdfast.app import App, JobHandle
+import importlib
+import typing
+
+from holdfast.app import App, Drained, JobHandle
 from holdfast.client import AsyncClient, Client
 from holdfast.errors import HoldfastError
 from holdfast.model.call import Call
 from holdfast.model.control import ControlOutcome, ControlResult, Progress
 from holdfast.model.dedup import Dedup
-from holdfast.model.endings import Cancel, DeadLetter, RetryAt, Snooze
+from holdfast.model.endings import Cancel, DeadLetter, RetryAt, Snooze, Suspended
 from holdfast.model.job import Chain, ChainRecord, Job, JobError, Outcome, Page
 from holdfast.model.job_filter import JobFilter
+from holdfast.model.operating import (
+    PruneCounts,
+    QueueRecord,
+    ServiceRecord,
+    StateCount,
+    Stats,
+    ThroughputMinute,
+    VacuumCounts,
+    WorkerRecord,
+    WorkerRelease,
+)
+from holdfast.model.queue import QueueSettings
+from holdfast.model.retention import Keep
 from holdfast.model.retry import Retry
+from holdfast.model.schedule import ScheduleRecord
+from holdfast.model.settings import SettingRecord
 from holdfast.model.status import Status
 from holdfast.operations.read_blockers import Blocker
-from holdfast.worker import Cancellation, Context, SyncContext, Worker, WorkerConfig
+from holdfast.worker import Batch, Cancellation, Context, Item, SyncBatch, SyncContext, Worker, WorkerConfig
+
+if typing.TYPE_CHECKING:
+    from holdfast import testing as testing
 
 __all__ = [
     "App",
     "AsyncClient",
+    "Batch",
     "Blocker",
     "Call",
     "Cancel",
@@ -29,19 +51,44 @@ __all__ = [
     "ControlResult",
     "DeadLetter",
     "Dedup",
+    "Drained",
     "HoldfastError",
+    "Item",
     "Job",
     "JobError",
     "JobFilter",
     "JobHandle",
+    "Keep",
     "Outcome",
     "Page",
     "Progress",
+    "PruneCounts",
+    "QueueRecord",
+    "QueueSettings",
     "Retry",
     "RetryAt",
+    "ScheduleRecord",
+    "ServiceRecord",
+    "SettingRecord",
     "Snooze",
+    "StateCount",
+    "Stats",
     "Status",
+    "Suspended",
+    "SyncBatch",
     "SyncContext",
+    "ThroughputMinute",
+    "VacuumCounts",
     "Worker",
     "WorkerConfig",
+    "WorkerRecord",
+    "WorkerRelease",
 ]
+
+if not typing.TYPE_CHECKING:  # a checker would believe that there is every name
+
+    def __getattr__(name: str) -> object:
+        """`holdfast.testing`, loaded when somebody asks for it: a program that only enqueues does not."""
+        if name == "testing":
+            return importlib.import_module("holdfast.testing")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,6 +6,14 @@ and says what to do next.
 
 from __future__ import annotations
 
+_LONGEST_SHOWN = 100
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: enough to recognise it, and no more."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}… ({len(text):,} characters)"
+
 
 class HoldfastError(Exception):
     """Root of every error that Holdfast raises on purpose."""
@@ -22,9 +30,17 @@ class InvalidOption(InvalidInput):
     """An option has a value that it cannot have."""
 
     def __init__(self, option: str, value: object, hint: str) -> None:
-        super().__init__(f"{option}={value!r}: {hint}")
+        super().__init__(f"{option}={shown(value)}: {hint}")
         self.option = option
         self.value = value
+
+
+class InvalidCron(InvalidOption):
+    """A cron expression cannot be read; `field` names the part that is wrong, if it is one part."""
+
+    def __init__(self, expression: object, hint: str, *, field: str | None = None) -> None:
+        super().__init__("cron", expression, hint)
+        self.field = field
 
 
 class InvalidPayload(InvalidInput):
@@ -55,7 +71,7 @@ class UnknownJobType(InvalidInput):
     def __init__(self, type_name: str, known: tuple[str, ...]) -> None:
         listing = ", ".join(sorted(known)) or "none"
         super().__init__(
-            f"job type {type_name!r} is not registered with this app (registered: {listing}); "
+            f"job type {shown(type_name)} is not registered with this app (registered: {listing}); "
             f"import the module that defines it, or check the spelling"
         )
         self.type_name = type_name
@@ -80,17 +96,24 @@ class InvalidCursor(InvalidInput):
     """A page cursor is garbage or belongs to another query."""
 
     def __init__(self, cursor: str) -> None:
-        super().__init__(f"cursor {cursor!r} does not belong to this query; start again without cursor=")
+        super().__init__(f"cursor {shown(cursor)} does not belong to this query; start again without cursor=")
         self.cursor = cursor
 
 
 class DuplicateKey(InvalidInput):
-    """A chain with that deduplication key exists, and the enqueue said on_conflict="reject"."""
+    """A chain with that deduplication key exists, and the enqueue said on_conflict="reject".
 
-    def __init__(self, type_name: str, key: str, chain_id: str) -> None:
+    `chain_id` is None where nobody holds the key but an earlier job of the same batch, which was not written either.
+    """
+
+    def __init__(self, type_name: str, key: str, chain_id: str | None) -> None:
+        if chain_id is None:
+            who = f"an earlier job of this batch, of {type_name!r} too, has this key; leave one out, or"
+        else:
+            who = f"chain {chain_id} of {type_name!r} holds this key;"
         super().__init__(
-            f"dedup={key!r}: chain {chain_id} of {type_name!r} holds this key; use on_conflict='keep' to get that "
-            f"chain, or 'replace' to give it the new arguments"
+            f"dedup={shown(key)}: {who} use on_conflict='keep' to get that chain, or 'replace' to give it the new "
+            f"arguments"
         )
         self.type_name = type_name
         self.key = key
@@ -157,6 +180,23 @@ class AbortedTransaction(TransactionError):
         )
 
 
+class TransactionEnded(TransactionError):
+    """The transaction of a `ctx.transaction()` was committed or rolled back inside its block."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the transaction of ctx.transaction() was committed or rolled back inside its block, so what the block "
+            "wrote is not committed as a whole; leave its end to the block"
+        )
+
+
+class ReadOnlyTransaction(TransactionError):
+    """The caller's transaction, or its connection, may only read."""
+
+    def __init__(self, fix: str) -> None:
+        super().__init__(f"the transaction passed as tx= is read-only; roll it back, and {fix}")
+
+
 # --- the database -----------------------------------------------------------------------------------------------------
 
 
@@ -171,10 +211,8 @@ class DatabaseUnavailable(StoreError):
 class DatabaseBusy(DatabaseUnavailable):
     """SQLite: another connection holds the write lock."""
 
-    def __init__(self, waited_seconds: float) -> None:
-        super().__init__(
-            f"the database was locked for {waited_seconds:.1f} s: a write transaction is open; did you mean tx=?"
-        )
+    def __init__(self, waited_seconds: float, why: str = "a write transaction is open; did you mean tx=?") -> None:
+        super().__init__(f"the database was locked for {waited_seconds:.1f} s: {why}")
         self.waited_seconds = waited_seconds
 
 
@@ -187,6 +225,10 @@ class ClientClosed(StoreError):
 
 class SerializationConflict(StoreError):
     """The transaction lost a race (serialization failure or deadlock); run it again."""
+
+
+class RowReferenced(StoreError):
+    """A job cannot be deleted: a row of the application refers to it by a foreign key."""
 
 
 class NotMigrated(StoreError):
@@ -214,6 +256,20 @@ class SchemaTooNew(StoreError):
         self.oldest_code = oldest_code
 
 
+class DatabaseRestored(StoreError):
+    """The database is a restored backup or a copy; what it has pending may have been done before."""
+
+    def __init__(self, found: str, recorded: str) -> None:
+        super().__init__(
+            f"this database lies elsewhere ({found}) than when workers last worked in it ({recorded}): it was restored "
+            f"from a backup, or copied, and what it has pending may have been done already. Look at it with "
+            f"`holdfast jobs list`, cancel what must not run again, and then say `holdfast workers accept`, or "
+            f"client.workers.accept()"
+        )
+        self.found = found
+        self.recorded = recorded
+
+
 class MissingExtra(HoldfastError, ImportError):
     """An optional dependency is not installed."""
 
@@ -230,7 +286,7 @@ class JobNotFound(HoldfastError, LookupError):
 
     def __init__(self, job_id: str) -> None:
         super().__init__(
-            f"no job has the id {job_id!r}; it may have been deleted, or live in another database or schema"
+            f"no job has the id {shown(job_id)}; it may have been deleted, or live in another database or schema"
         )
         self.job_id = job_id
 
@@ -240,7 +296,7 @@ class ChainNotFound(HoldfastError, LookupError):
 
     def __init__(self, chain_id: str, why: str | None = None) -> None:
         reason = why or "it may have been deleted, be the id of a later job of a chain, or live in another database"
-        super().__init__(f"no chain has the id {chain_id!r}; {reason}")
+        super().__init__(f"no chain has the id {shown(chain_id)}; {reason}")
         self.chain_id = chain_id
 
 
@@ -255,16 +311,42 @@ class ChainNotCommitted(ChainNotFound):
         )
 
 
+class ScheduleNotFound(HoldfastError, LookupError):
+    """An app has no schedule of that name in the database."""
+
+    def __init__(self, app: str, name: str) -> None:
+        super().__init__(
+            f"app {shown(app)} has no schedule {shown(name)}; those in code are there once a worker has started or "
+            f"`holdfast schedules sync` has run, and `holdfast schedules list` shows all"
+        )
+        self.app = app
+        self.name = name
+
+
+class ScheduleExists(HoldfastError):
+    """Another schedule has that name."""
+
+    def __init__(self, app: str, name: str, *, is_in_code: bool) -> None:
+        way_out = "it is defined in code; give another name" if is_in_code else "use replace=True to change it"
+        super().__init__(f"app {shown(app)} has another schedule {shown(name)}: {way_out}")
+        self.app = app
+        self.name = name
+
+
 # --- waiting for a chain, and completing it from outside --------------------------------------------------------------
 
 
 class WaitRefused(HoldfastError):
-    """A handler waits for a chain: it would hold its slot, and the chain may need that very slot."""
+    """A handler waits for a chain: it would hold its slot, and the chain may need that very slot.
 
-    def __init__(self, job_id: str) -> None:
+    `job_id` is None in a thread that the handler has started by itself.
+    """
+
+    def __init__(self, job_id: str | None) -> None:
+        who = "a handler" if job_id is None else f"the handler of job {job_id}"
         super().__init__(
-            f"wait() inside the handler of job {job_id} would keep its slot from the job it waits for; "
-            f"return, and enqueue what comes after with blockers=[chain]"
+            f"wait() inside {who} would keep its slot from the job it waits for; "
+            f"return, and enqueue what comes after with blockers=[chain], or use ctx.enqueue(…) and ctx.gather(…)"
         )
         self.job_id = job_id
 
@@ -334,21 +416,22 @@ class BatchRefused(HoldfastError):
 class ChainNeeded(HoldfastError):
     """Chains cannot be deleted, because jobs of other chains need them."""
 
-    def __init__(self, needed: dict[str, list[str]]) -> None:
+    def __init__(self, needed: dict[str, list[str]], *, cascade: bool = False) -> None:
         chain_id, jobs = next(iter(needed.items()))
         more = f" (and {len(needed) - 1} more chains)" if len(needed) > 1 else ""
-        super().__init__(f"{self.sentence(chain_id, jobs)}{more}; nothing was deleted")
+        super().__init__(f"{self.sentence(chain_id, jobs, cascade=cascade)}{more}; nothing was deleted")
         self.needed = needed
 
     @staticmethod
-    def sentence(chain_id: str, jobs: list[str]) -> str:
-        """Who needs the chain."""
+    def sentence(chain_id: str, jobs: list[str], *, cascade: bool = False) -> str:
+        """Who needs the chain, or with `cascade` one of those that it waited for."""
         named = 3
         more = f" and {len(jobs) - named} more" if len(jobs) > named else ""
-        return (
-            f"chain {chain_id}, or one that would go with it, is needed by job {', '.join(jobs[:named])}{more}; "
-            f"finish, cancel or delete that first"
-        )
+        which = f"chain {chain_id}, or one that cascade would delete with it," if cascade else f"chain {chain_id}"
+        way_out = "finish, cancel or delete that first"
+        if cascade:
+            way_out = "leave out cascade, or delete the chains of these too"
+        return f"{which} is needed by job {', '.join(jobs[:named])}{more}; {way_out}"
 
 
 # --- leases and attempts ----------------------------------------------------------------------------------------------
@@ -359,7 +442,9 @@ class LeaseLost(HoldfastError):
 
     def __init__(self, job_id: str, lease_generation: int, reason: str = "lease_lost") -> None:
         super().__init__(
-            f"job {job_id}: lease generation {lease_generation} no longer holds it ({reason}); stop working on it"
+            f"job {job_id}: this handler has completed it already; complete it once, as the last thing"
+            if reason == "completed_here"
+            else f"job {job_id}: lease generation {lease_generation} no longer holds it ({reason}); stop working on it"
         )
         self.job_id = job_id
         self.lease_generation = lease_generation
@@ -372,6 +457,24 @@ class JobTimeout(HoldfastError, TimeoutError):
     def __init__(self, timeout_seconds: float) -> None:
         super().__init__(f"the attempt ran longer than its timeout of {timeout_seconds:g} s")
         self.timeout_seconds = timeout_seconds
+
+
+class HandlerProcessDied(HoldfastError):
+    """The process that ran a handler ended before the handler did."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(f"the handler's process is gone: {how}")
+
+
+class UnfitOutcomes(HoldfastError):
+    """A batch handler did not return one outcome for each of its jobs."""
+
+    def __init__(self, jobs: int, outcomes: object) -> None:
+        got = f"{len(outcomes)} of them" if isinstance(outcomes, list | tuple) else type(outcomes).__name__
+        super().__init__(
+            f"a batch handler returns None, or a list with an output or an exception for each of its {jobs} jobs; "
+            f"this one returned {got}"
+        )
 
 
 class JobLocked(HoldfastError):
@@ -391,11 +494,76 @@ class DuplicateStep(HoldfastError):
 
     def __init__(self, job_id: str, name: str) -> None:
         super().__init__(
-            f"job {job_id}: the step {name!r} was used twice in one run, and could not be told apart from itself on "
-            f"the next; give each step a name of its own, such as {name + ':1'!r}"
+            f"job {job_id}: the step {shown(name)} was used twice in one run, and could not be told apart from itself "
+            f"on the next; give each step a name of its own, such as {shown(name + ':1')}"
         )
         self.job_id = job_id
         self.name = name
+
+
+class StepChanged(HoldfastError):
+    """A handler uses a name for something else than an earlier attempt of the job did."""
+
+    def __init__(self, job_id: str, name: str, saved_as: str, used_as: str) -> None:
+        super().__init__(
+            f"job {job_id}: {shown(name)} was saved as {saved_as} by an earlier attempt, and is {used_as} in this "
+            f"code; give what is new a name of its own"
+        )
+        self.job_id = job_id
+        self.name = name
+
+
+class WaitInBatch(HoldfastError):
+    """A batch handler wants to wait for one of its jobs, which would be waiting for all."""
+
+    def __init__(self, job_id: str, what: str) -> None:
+        super().__init__(
+            f"job {job_id}: {what} in a batch handler would end the call for all its jobs; return Snooze(…) for this "
+            f"one, or handle jobs that wait one by one"
+        )
+        self.job_id = job_id
+
+
+class WaitSwallowed(HoldfastError):
+    """A handler went on after a durable wait had ended its attempt."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(
+            f"job {job_id}: its handler was to wait, without its slot, but caught what ended its run and went on; let "
+            f"`Suspended` pass (`except Exception` does), and raise it again after cleaning up"
+        )
+        self.job_id = job_id
+
+
+class SignalTimeout(HoldfastError, TimeoutError):
+    """A signal did not come in the time that a handler gave it."""
+
+    def __init__(self, job_id: str, signal: str) -> None:
+        super().__init__(
+            f"job {job_id}: the signal {shown(signal)} did not come in time; catch this, or give wait_signal a default="
+        )
+        self.job_id = job_id
+        self.signal = signal
+
+
+class ChildFailed(HoldfastError):
+    """A chain that a handler has enqueued with `ctx.enqueue`, and waited for, did not complete.
+
+    - `name`, `chain_id`: the child; `status`: "dead_letter", "cancelled", or None if it was deleted.
+    - `error_type`, `error_message`: of its last attempt, where there was one.
+    """
+
+    def __init__(
+        self, name: str, chain_id: str, status: str | None, error_type: str | None, error_message: str | None
+    ) -> None:
+        how = {"dead_letter": "is a dead letter", "cancelled": "was cancelled", None: "was deleted"}.get(status, status)
+        cause = "" if error_type is None else f": {error_type}: {error_message}"
+        super().__init__(f"child {shown(name)} (chain {chain_id}) {how}{cause}")
+        self.name = name
+        self.chain_id = chain_id
+        self.status = status
+        self.error_type = error_type
+        self.error_message = error_message
 
 
 class CompletionNotCommitted(HoldfastError):
@@ -422,3 +590,10 @@ class ContinuationNotReturned(HoldfastError):
 
 class WorkerCannotWork(HoldfastError):
     """A worker met a condition that retrying cannot mend, and stops."""
+
+
+class LeadershipLost(HoldfastError):
+    """A service of the leader wanted to go on after its worker's term; the next leader does the work."""
+
+    def __init__(self) -> None:
+        super().__init__("this worker does not lead any more; the next leader goes on")

@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from tests.crew.fixtures import crew, database, own_server
+from tests.crew.fixtures import crew, database, no_leaks, own_server
 from tests.crew.report import say
 
-__all__ = ["crew", "database", "dice", "own_server"]
+__all__ = ["crew", "database", "dice", "no_leaks", "own_server"]
 
 
 @pytest.fixture

@@ -16,6 +16,9 @@ from tests.crew.process import STEADY, Crew
 from tests.crew.report import say
 from tests.crew.waiting import wait_for
 
+#: rows are locked for two of these, which are two minutes with the lease that is the default
+LEASE = timedelta(seconds=1.5)
+
 
 def leased_until(database: Database, job_id: str) -> datetime:
     """Until when, or never again if the lease was lost."""
@@ -23,15 +26,28 @@ def leased_until(database: Database, job_id: str) -> datetime:
     return found or datetime.max.replace(tzinfo=UTC)
 
 
+def wait_for_renewal(database: Database, job_id: str) -> None:
+    until = leased_until(database, job_id)
+    wait_for(lambda: leased_until(database, job_id) > until, "renewal")
+
+
+def unwritten(database: Database, job_ids: list[str]) -> list[str]:
+    """Those of the jobs whose completion is not in the database."""
+    listed = ", ".join(f"'{job_id}'" for job_id in job_ids)
+    query = f"SELECT id FROM {database.job} WHERE id IN ({listed}) AND status <> 'completed'"
+    return [str(job_id) for (job_id,) in database.query(query)]
+
+
 @pytest.mark.parametrize("database", ["pg18"], indirect=True)
 def test_locked_rows_hold_up_nobody(crew: Crew, database: Database, dice: random.Random) -> None:
     """Of two running jobs one wants to complete and the other to be renewed; both rows are locked, three times."""
-    config = replace(STEADY, lease=timedelta(seconds=1.5))
+    config = replace(STEADY, lease=LEASE)
     workers = [crew.start(config) for _ in range(2)]
     finishing, renewing = crew.gate("finishing"), crew.gate("renewing")
     with crew.jobs.app.client() as client:
         first = client.enqueue(crew.jobs.hold.call(number=-1, gate=str(finishing)))
         second = client.enqueue(crew.jobs.hold.call(number=-2, gate=str(renewing)))
+    holder = crew.ledger.wait("started", number=-1)[0].pid
     crew.ledger.wait("started", 2)
     with load(crew, lambda number: crew.jobs.note.call(number=number, pause=dice.choice([0, 0.01, 0.2]))) as storm:
         for turn in range(3):
@@ -40,12 +56,15 @@ def test_locked_rows_hold_up_nobody(crew: Crew, database: Database, dice: random
                 if turn == 2:
                     finishing.touch()
                 seen = len(crew.ledger.read("finished"))
-                time.sleep(2.5)  # longer than the lease
-                # Nobody waited for the two.
-                assert len(crew.ledger.read("finished")) > seen + 100
+                time.sleep(2 * LEASE.total_seconds())
+                # Nobody waited for the two, nor did what their own worker finished meanwhile.
+                finished = crew.ledger.read("finished")[seen:]
+                assert len(finished) > 100
+                neighbours = [entry.job_id for entry in finished if entry.pid == holder and entry.number >= 0][:50]
+                assert neighbours
+                assert unwritten(database, neighbours) == []
                 user.rollback()
-            until = leased_until(database, second.id)
-            wait_for(lambda until=until: leased_until(database, second.id) > until, "renewal")  # type: ignore[misc]
+            wait_for_renewal(database, second.id)
         database.wait_status(first.id, "completed")
         renewing.touch()
 

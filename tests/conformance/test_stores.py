@@ -67,6 +67,24 @@ async def test_empty_postgres(case: Case, face: Face, empty_postgres_database: t
         await case.run(harness)
 
 
+@_faces
+@_cases(_ON_POSTGRES, on_empty=False)
+async def test_pooled_postgres(case: Case, face: Face, pooled_database: tuple[str, PostgresBackdoor]) -> None:
+    """PostgreSQL through a pooler that hands its connections from transaction to transaction."""
+    async with Harness(pooled_database[0], face, pooled_database[1]) as harness:
+        await case.run(harness)
+
+
+@_faces
+@_cases(_ON_POSTGRES, on_empty=True)
+async def test_empty_pooled_postgres(
+    case: Case, face: Face, empty_pooled_database: tuple[str, PostgresBackdoor]
+) -> None:
+    """The same, with a database that has none of our tables."""
+    async with Harness(empty_pooled_database[0], face, empty_pooled_database[1]) as harness:
+        await case.run(harness)
+
+
 def test_names_are_unique_and_every_case_makes_a_claim() -> None:
     """A case is found by its name, and says what it claims."""
     assert len({case.name for case in CASES}) == len(CASES)

@@ -3,11 +3,12 @@
 Jobs are numbered from 1, and the number is the id: running ones first, half of them held by a worker that is gone, then
 finished ones, then pending, future and held ones among each other, as in life, so that no lane is contiguous on disk.
 Between the finished and the others lie a few that stand aside: blocked, dead, cancelled, some of a tenant, some at the
-end of chains of two.
+end of chains of two.  Last come those of the queue that is fair by tenant.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from uuid import UUID
 
 QUEUES = ("default", "mail", "bulk")
@@ -22,6 +23,10 @@ SUSPECTS = 300
 ASIDE = 1_000
 LATER = 100
 TENANT = "acme"
+#: a queue that is fair by tenant: half of its jobs are one tenant's, the others those of so many
+FAIR = "fair"
+GIANT = "giant"
+TENANTS = 5_000
 #: workers that are alive and hold nothing
 IDLE = 200
 
@@ -34,7 +39,7 @@ def job_id(number: int) -> str:
     return str(UUID(int=number))
 
 
-class Fill:
+class Fill(ABC):
     """SQL that fills an empty, migrated database, in the dialect's words for what is not the same in both."""
 
     def __init__(self, job: str, each: int = EACH) -> None:
@@ -42,17 +47,19 @@ class Fill:
         self.first_open = FIRST_FINISHED + each
         self.first_suspect = self.first_open + 3 * each
         self.first_aside = self.first_suspect + SUSPECTS
+        self.first_fair = self.first_aside + 3 * ASIDE + 6 * LATER
+        self.last_fair = self.first_fair + each - 1
 
-    def number(self, first: int, last: int) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def number(self, first: int, last: int) -> str: ...
 
+    @abstractmethod
     def uuid(self, before: int = 0) -> str:
         """The id of the job that is so many numbers before."""
-        raise NotImplementedError
 
+    @abstractmethod
     def moment(self, when: str) -> str:
         """`long ago`, `past` or `future`, and a bit later for each number."""
-        raise NotImplementedError
 
     @property
     def people(self) -> list[str]:
@@ -61,8 +68,8 @@ class Fill:
         return [
             f"""INSERT INTO {self.job}_type (name, queue, retry, registered_at)
                 SELECT 'report', 'default', '{{}}', {past} FROM {self.number(0, 0)}""",
-            f"""INSERT INTO {self._table("worker")} (id, started_at, last_seen_at, version, queues)
-                SELECT CASE n WHEN 0 THEN '{LIVING}' ELSE 'idle ' || n END, {past}, {future}, '0.1.0', '[]'
+            f"""INSERT INTO {self._table("worker")} (id, started_at, last_seen_at, heard_since, version, queues)
+                SELECT CASE n WHEN 0 THEN '{LIVING}' ELSE 'idle ' || n END, {past}, {future}, {past}, '0.1.0', '[]'
                 FROM {self.number(0, IDLE)}""",
         ]
 
@@ -96,11 +103,19 @@ class Fill:
         due = f"CASE n % 3 WHEN 1 THEN {future} ELSE {past} END"
         waiting = {"created_at": past, "scheduled_at": due, "ready_at": due, "held": self.boolean("n % 3 = 2")}
         suspect = {**dict.fromkeys(("created_at", "scheduled_at", "ready_at"), past), "crash_count": "1"}
+        fair = {
+            **dict.fromkeys(("created_at", "scheduled_at", "ready_at"), past),
+            "queue": f"'{FAIR}'",
+            "priority": "0",
+            "tenant": f"CASE n % 2 WHEN 0 THEN '{GIANT}' ELSE 'tenant ' || n % {TENANTS} END",
+            "is_fair": self.boolean("1 = 1"),
+        }
         return [
             self._insert(1, 2 * RUNNING, running),
             *self.aside,
             self._insert(self.first_open, self.first_suspect - 1, waiting),
             self._insert(self.first_suspect, self.first_suspect + SUSPECTS - 1, suspect),
+            self._insert(self.first_fair, self.last_fair, fair),
         ]
 
     @property
@@ -149,6 +164,11 @@ class Fill:
 
 
 class PostgresFill(Fill):
+    @property
+    def people(self) -> list[str]:
+        """And an archive that takes jobs."""
+        return [*super().people, f"SELECT {self._table('open_archive')}(now())"]
+
     def number(self, first: int, last: int) -> str:
         return f"generate_series({first}, {last}) AS n"
 

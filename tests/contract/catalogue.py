@@ -21,7 +21,7 @@ ORDER BY attribute.attname
 """
 _POSTGRES_TABLES = """
 SELECT oid::bigint, relname, reloptions FROM pg_class
-WHERE relnamespace = to_regnamespace(%s) AND relkind = 'r' ORDER BY relname
+WHERE relnamespace = to_regnamespace(%s) AND relkind IN ('r', 'p') ORDER BY relname
 """
 # PostgreSQL 18 lists NOT NULL here too; the columns say it already.
 _POSTGRES_CHECKS = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = %s AND contype IN ('c', 'f')"

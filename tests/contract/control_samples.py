@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 from holdfast.model.job_filter import JobFilter
 from holdfast.operations.cancel_jobs import cancel_jobs
 from holdfast.operations.control import Orders
+from holdfast.operations.cycles import Wait, break_cycle
 from holdfast.operations.deduplication_keys import Key
 from holdfast.operations.delete_chains import delete_chains
 from holdfast.operations.find_targets import Find, SeqRange, find_seq_range, find_target_chains, find_targets
 from holdfast.operations.remove_job import remove_job
+from holdfast.operations.repeatable import Repeatable
 from holdfast.operations.reschedule_jobs import reschedule_jobs
 from holdfast.operations.retry_jobs import retry_jobs
 from holdfast.operations.statement import Operation, Rows, Statement
@@ -47,18 +50,19 @@ def _retry(ids: list[str]) -> list[Statement]:
     claims = [[each, "report", each, "unfinished"] for each in ids]
     entered = [["report", each] for each in ids]
     waiting = _locked(ids, "dead_letter", 1)
-    return _sent(retry_jobs(ids, _ORDERS), [], claims, [], [], entered, claims, waiting, [], [], [])
+    blockers = [[each, job_id(1), False, False] for each in ids]
+    return _sent(retry_jobs(ids, _ORDERS), [], claims, [], [], entered, claims, waiting, blockers, [], [], [], [])
 
 
 def _delete(ids: list[str]) -> list[Statement]:
-    chains = [[each, each, each, 0, True, "completed", 1, 1, True] for each in ids]
+    chains = [[each, each, each, 0, True, "completed", 1, 1, "2026-01-01T00:00:00.000000Z", True] for each in ids]
     return _sent(delete_chains(ids, _ORDERS, cascade=True), [], [], chains, [], [], [], [])
 
 
 def _remove() -> list[Statement]:
     holder = job_id(1)
-    chain = [[holder, holder, holder, 0, True, "running", 1, 1, True]]
-    judged = [[0, holder, True, False, "running"]]
+    chain = [[holder, holder, holder, 0, True, "running", 1, 1, None, True]]
+    judged = [[0, holder, True, False, "running", None]]
     return _sent(remove_job(Key("report", "k"), _ORDERS), [], [["report", "k"]], judged, chain, [])
 
 
@@ -72,7 +76,22 @@ def _sent(operation: Operation[Any], *answers: Rows) -> list[Statement]:
     return [next(operation), *(operation.send(answer) for answer in answers)]
 
 
+def _repeat() -> list[Statement]:
+    repeatable = Repeatable(find_seq_range)
+    first = repeatable.run()
+    named = _sent(first, [], [["17"]])
+    with suppress(StopIteration):
+        first.send([[1, 2]])
+    return [*named, *_sent(repeatable.run(), [])]
+
+
+def _break(ids: list[str]) -> list[Statement]:
+    cycle = [Wait(each, each, ids[place - 1]) for place, each in enumerate(ids)]
+    return _sent(break_cycle(cycle), [], _locked(ids, "blocked", 1))
+
+
 CONTROL_SAMPLES: Mapping[str, Callable[[str, int], list[Statement]]] = {
+    "break_cycle": lambda _, size: _break(_running(size)),
     "cancel_jobs": lambda _, size: _cancel(_running(size)),
     "delete_chains": lambda _, size: _delete(_finished(size)),
     "enter_keys": lambda _, size: _retry(_finished(size)),
@@ -81,13 +100,17 @@ CONTROL_SAMPLES: Mapping[str, Callable[[str, int], list[Statement]]] = {
     "find_keys": lambda _, size: _retry(_finished(size)),
     "find_seq_range": lambda _, size: _sent(find_seq_range()),
     "find_target_chains": lambda _, size: _find(find_target_chains, size),
+    "find_transaction": lambda _, size: _repeat(),
+    "find_waits": lambda _, size: _retry(_finished(size)),
     "find_targets": lambda _, size: _find(find_targets, size),
     "give_up_key": lambda _, size: _remove(),
     "guard_blockers": lambda _, size: _retry(_finished(size)),
     "lock_chains": lambda _, size: _delete(_finished(size)),
     "lock_jobs": lambda _, size: _cancel(_running(size)),
     "lock_keys": lambda _, size: _retry(_finished(size)),
+    "name_transaction": lambda _, size: _repeat(),
     "record_audit": lambda _, size: _cancel(_running(size)),
+    "reopen_blockers": lambda _, size: _retry(_finished(size)),
     "reschedule_jobs": lambda _, size: _reschedule(_running(size)),
     "retry_jobs": lambda _, size: _retry(_finished(size)),
 }

@@ -19,7 +19,7 @@ from holdfast.operations.list_chains import list_chains
 from holdfast.operations.list_jobs import list_blocked_jobs, list_jobs
 from holdfast.operations.statement import Operation, Rows, Statement
 from holdfast.sql import SqlLibrary, Style
-from tests.contract.backlog import EACH, LATER, RUNNING, TENANT, Fill, job_id
+from tests.contract.backlog import EACH, LATER, RUNNING, TENANT, PostgresFill, job_id
 from tests.contract.conftest import STATISTICS
 from tests.contract.cost import Cost, explain
 from tests.contract.test_sqlite_plans import instructions
@@ -29,7 +29,7 @@ LIMIT = 50
 #: a page, and what is looked up for each of its items: itself, its first job, its last one
 PAGE = 5 * (LIMIT + 1)
 
-_FILL = Fill("job")
+_FILL = PostgresFill("job")
 CHAIN = job_id(_FILL.first_aside + 3_000)
 
 #: filters that an index serves -> rows that may be read beyond the page

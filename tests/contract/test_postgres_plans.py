@@ -5,21 +5,39 @@ Around lie 100,000 pending, 100,000 future, 100,000 held and 100,000 finished jo
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import psycopg
 import pytest
 
+from holdfast.model.tenant_turns import WINDOW
+from holdfast.operations.find_turn import MOST_AHEAD
+from holdfast.operations.prune_chains import PAGE, Place, find_finished
 from holdfast.stores.postgres import DIRECT_SETTINGS
 from tests.contract.backlog import IDLE, PRIORITIES, QUEUES, RUNNING, PostgresFill
 from tests.contract.conftest import STATISTICS
 from tests.contract.cost import Cost, Prepared, explain
 from tests.contract.samples import sample
 
-EXECUTIONS = 10
+#: a prepared one may have one plan for all from the sixth on; any may meet what those before it, rolled back, have left
+EXECUTIONS = 7
 SIZES = (1, 100, 500)
+#: when all have ended, in one test
+INSTANT = "2000-01-01T00:00:00.000000Z"
 #: one row, or one per lane, whatever the batch
-FIXED = ("claim_suspect", "find_lanes", "save_step", "save_progress", "hold_lease", "process_once", "read_blockers")
+FIXED = ("claim_suspect", "find_lanes", "save_step", "save_progress", "hold_lease", "process_once", "read_blockers",
+         "take_signal", "save_children", "find_turn",
+         "find_queues", "find_tenants", "find_held", "list_workers", "heard_steadily", "find_members")  # fmt: skip
 #: the limit is part of the text
-LIMITED = ("claim_jobs", "find_reapable", "expire_jobs")
+LIMITED = (
+    "claim_jobs",
+    "claim_jobs by turns",
+    "find_reapable",
+    "expire_jobs",
+    "count_queue",
+    "count_aside",
+    "find_finished",
+)
 BATCHED = (
     "renew_leases",
     "complete_jobs",
@@ -28,15 +46,21 @@ BATCHED = (
     "release_orphans",
     "reap_jobs",
     "enqueue_jobs",
+    "insert_jobs",
     "continue_jobs",
     "settle_chains",
     "hold_chains",
     "take_keys",
+    "judge_keys",
+    "expire_holders",
     "complete_jobs again",
     "fail_jobs again",
     "release_jobs again",
     "renew_leases again",
     "snooze_jobs",
+    "suspend_jobs",
+    "wake_signalled",
+    "await_children",
     "refuse_jobs",
     "check_leases",
     "write_logs",
@@ -44,20 +68,35 @@ BATCHED = (
     "lock_jobs",
     "cancel_jobs",
     "retry_jobs",
+    "reopen_blockers",
     "reschedule_jobs",
     "find_keys",
     "guard_blockers",
+    "find_given",
+    "find_waits",
+    "break_cycle",
     "lock_chains",
     "find_blocking_chains",
     "find_dependants",
+    "find_needed",
+    "archive_chains",
     "enqueue_jobs again",
 )
 
 #: beyond the batch: all running jobs of somebody, all workers, every lane
 ALSO_READ = {
     "find_lanes": len(QUEUES) * len(PRIORITIES),
+    "find_tenants": 2 * WINDOW,
+    "find_turn": MOST_AHEAD,
+    "claim_jobs by turns": WINDOW,
+    "find_queues": len(QUEUES) * len(PRIORITIES),
+    "count_aside": 2 * RUNNING,
+    "find_held": RUNNING,
+    "list_workers": 2 * RUNNING + IDLE,
     "find_reapable": 2 * RUNNING + IDLE,
     "reap_jobs": IDLE,
+    "heard_steadily": 2 * IDLE,
+    "find_members": IDLE,
     "release_orphans": RUNNING,
 }
 
@@ -85,7 +124,7 @@ def test_rows_read(private_backlog: str, verb: str) -> None:
                 check(prepared.explain(statement, "force_generic_plan"), verb, size)
 
 
-@pytest.mark.parametrize("verb", ["claim_jobs", "complete_jobs", "enqueue_jobs"])
+@pytest.mark.parametrize("verb", ["claim_jobs", "claim_jobs by turns", "complete_jobs", "enqueue_jobs"])
 def test_plans_outlive_an_empty_table(empty_postgres: str, verb: str) -> None:
     """What a worker prepared on its first day still does when the backlog has come and nobody has told the planner."""
     with psycopg.connect(empty_postgres, autocommit=True, prepare_threshold=None) as connection:
@@ -99,6 +138,22 @@ def test_plans_outlive_an_empty_table(empty_postgres: str, verb: str) -> None:
             connection.execute(statement)
         for mode in ("auto", "force_generic_plan"):
             check(prepared.explain(sample("postgres", verb, 500), mode), verb, 500)
+
+
+def test_equal_ends(empty_postgres: str) -> None:
+    """Where thousands ended at the same instant, a walk goes on in their midst without those before its place."""
+    fill = PostgresFill("holdfast.job", each=10_000)
+    with psycopg.connect(empty_postgres, autocommit=True, prepare_threshold=None) as connection:
+        connection.execute(DIRECT_SETTINGS)
+        connection.execute(fill.finished)
+        connection.execute("UPDATE holdfast.job SET finished_at = %s", [INSTANT])
+        connection.execute("VACUUM holdfast.job")
+        (middle,) = connection.execute("SELECT (min(seq) + max(seq)) / 2 FROM holdfast.job").fetchone() or (0,)
+        check(
+            explain(connection, next(find_finished(Place(INSTANT, middle), timedelta(minutes=1)))),
+            "find_finished",
+            PAGE,
+        )
 
 
 def check(cost: Cost, verb: str, size: int) -> None:

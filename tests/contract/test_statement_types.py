@@ -31,7 +31,7 @@ LISTS = {
 }
 PLAIN = [verb for verb in verbs("postgres") if verb not in (*LISTS, "job_fragments")]
 #: always on connections of our own, which leave JSON and times as they are on the wire
-OF_WORKERS = ("claim_jobs", "claim_suspect", "find_lanes", "find_reapable")
+OF_WORKERS = ("claim_jobs", "claim_suspect", "find_lanes", "find_tenants", "find_reapable")
 LITERALS = {"limit": 10}
 SQL_NAMES = {"int2": "smallint", "int4": "integer", "int8": "bigint", "bool": "boolean"}
 
@@ -118,7 +118,7 @@ def test_sqlite_accepts_every_statement(migrated_sqlite: sqlite3.Connection, ver
             if rows := cursor.fetchall():
                 values[part.name] = rows[0][0]
     migrated_sqlite.execute("ROLLBACK")
-    if not script.returns_json_rows:
+    if not script.returns_json_rows and columns(script):  # else what its parts give is for its own later parts
         assert names == [column.name for column in columns(script)]
 
 

@@ -112,6 +112,29 @@ class Database:
                 yield
                 connection.execute("ROLLBACK")
 
+    @contextlib.contextmanager
+    def paused_update(self, condition: str) -> Iterator[None]:
+        """On PostgreSQL: a job whose update meets the condition stands still in the middle of it while the block runs.
+
+        A lock on the table would stop a statement that is not prepared yet before it has begun, and a lock on the rows
+        is skipped by those that skip what is locked.
+        """
+        with psycopg.connect(self.url, autocommit=True) as gate:
+            gate.execute("SELECT pg_advisory_lock(42)")
+            gate.execute(
+                "CREATE OR REPLACE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql AS "
+                "'BEGIN PERFORM pg_advisory_xact_lock(42); RETURN NEW; END'"
+            )
+            gate.execute(
+                "CREATE TRIGGER pause BEFORE UPDATE ON holdfast.job FOR EACH ROW "
+                f"WHEN ({condition}) EXECUTE FUNCTION pause()".encode()
+            )
+            try:
+                yield
+            finally:
+                gate.execute("SELECT pg_advisory_unlock(42)")
+                gate.execute("DROP TRIGGER pause ON holdfast.job")
+
     @property
     def is_writable(self) -> bool:
         """On SQLite a process that is stopped inside a write transaction keeps everybody from writing."""

@@ -7,12 +7,18 @@ import signal
 from collections.abc import Generator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from holdfast.errors import DatabaseUnavailable
 from holdfast.operations.statement import Rows, Statement, Verb
 from holdfast.stores.postgres import PostgresAsyncStore, PostgresSyncStore
 from holdfast.stores.sqlite import SqliteAsyncStore, SqliteSyncStore
+
+
+class Accident(Protocol):
+    """What is prepared in a worker process before it begins."""
+
+    def arm(self) -> None: ...
 
 
 class Point(StrEnum):

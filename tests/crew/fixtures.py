@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.crew.database import Database
+from tests.crew.leaks import nobody_is_connected, nothing_is_left
 from tests.crew.process import Crew, crew_on
 from tools.postgres_server import INSTALL_HINT, PostgresAddress, PostgresServer, available
 
@@ -16,6 +17,13 @@ _names = itertools.count(1)
 
 #: 18 must be here, others where the machine has them
 EVERY_POSTGRES = [f"pg{major}" for major in sorted({18, *available()})]
+
+
+@pytest.fixture(autouse=True)
+def no_leaks() -> Iterator[None]:
+    """No thread, task or process outlives a test; for connections see `database`."""
+    with nothing_is_left():
+        yield
 
 
 @pytest.fixture(params=["sqlite", *EVERY_POSTGRES])
@@ -36,7 +44,10 @@ def database(
         pytest.fail(f"{request.param} is missing; {INSTALL_HINT}", pytrace=False)
     name = f"crew_{worker_id}_{next(_names)}"
     yield Database(address.create_database(name, template=migrated_template(major)))
-    address.drop_database(name)
+    try:
+        nobody_is_connected(address, name)
+    finally:
+        address.drop_database(name)
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from typing import Any
 import psycopg
 
 from holdfast import App, Context, JobHandle, Retry, SyncContext, WorkerConfig
-from holdfast.errors import LeaseLost
+from holdfast.errors import HoldfastError, LeaseLost
 from tests.crew.fault import Fault
-from tests.crew.ledger import Entry, Ledger
+from tests.crew.ledger import Ledger
 
 STEPS = ("charge", "pack", "ship")
 
@@ -38,19 +38,8 @@ def make_handlers(url: str, ledger_path: Path) -> Handlers:  # noqa: C901, PLR09
     """The same app in the test and in every worker process."""
     app = App(url, name="handlers", auto_migrate=True)
     ledger = Ledger(ledger_path)
+    write = ledger.write
     soon = Retry(max_attempts=20, initial=0.05, factor=1.0)
-
-    def write(ctx: Context | SyncContext, number: int, event: str) -> None:
-        ledger.write(
-            Entry(
-                job_id=ctx.job.id,
-                generation=ctx.lease_generation,
-                event=event,
-                number=number,
-                attempt=ctx.attempt,
-                pid=os.getpid(),
-            )
-        )
 
     def die_at(ctx: Context | SyncContext, place: str, deaths: dict[str, int]) -> None:
         """On the delivery that `deaths` names for the place."""
@@ -105,15 +94,22 @@ def make_handlers(url: str, ledger_path: Path) -> Handlers:  # noqa: C901, PLR09
 
     @app.job(retry=soon)
     def book_late(ctx: SyncContext, number: int, gate: str) -> None:
-        """The same, when the file `gate` exists; what it is told does not stop it from committing."""
+        """The same, when the file `gate` exists; what it is told does not stop it from writing and committing."""
         write(ctx, number, "started")
         while not Path(gate).exists():
             time.sleep(0.01)
+        refused = (HoldfastError, sqlite3.DatabaseError, psycopg.Error)
         with own_connection(url) as connection:
             connection.execute(f"INSERT INTO orders (id) VALUES ({number})")
-            with contextlib.suppress(LeaseLost):
+            try:
                 ctx.complete(tx=connection)
-            connection.commit()
+            except LeaseLost:
+                with contextlib.suppress(*refused):
+                    connection.execute(f"INSERT INTO orders (id) VALUES ({number + 100})")
+            with contextlib.suppress(*refused):
+                connection.commit()
+        with contextlib.suppress(*refused), ctx.transaction() as tx:
+            tx.execute(f"INSERT INTO orders (id) VALUES ({number + 200})")
         write(ctx, number, "finished")
 
     return Handlers(app, ledger, trip, trip_sync, book, book_late)

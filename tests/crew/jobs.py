@@ -7,12 +7,13 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from holdfast import App, Context, JobHandle, Retry, SyncContext
-from tests.crew.ledger import Entry, Ledger
+from tests.crew.ledger import Ledger
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Jobs:
     note_sync: JobHandle[..., Any]
     hold: JobHandle[..., Any]
     hold_sync: JobHandle[..., Any]
+    beat: JobHandle[..., Any]
     hold_then_fail: JobHandle[..., Any]
     stubborn: JobHandle[..., Any]
     block_loop: JobHandle[..., Any]
@@ -33,23 +35,19 @@ class Jobs:
     relay: JobHandle[..., Any]
 
 
+@contextlib.asynccontextmanager
+async def slow_farewell(_: App) -> AsyncIterator[None]:
+    """A lifespan that takes its time at the end."""
+    yield
+    await asyncio.sleep(1)
+
+
 def make_jobs(url: str, ledger_path: Path, **options: Any) -> Jobs:  # noqa: C901, PLR0915 - a list of job types
     """The same app in the test and in every worker process."""
     app = App(url, name="crew", auto_migrate=True, **options)
     ledger = Ledger(ledger_path)
+    write = ledger.write
     soon = Retry(max_attempts=20, initial=0.05, factor=1.0)
-
-    def write(context: Context | SyncContext, number: int, event: str) -> None:
-        ledger.write(
-            Entry(
-                job_id=context.job.id,
-                generation=context.lease_generation,
-                event=event,
-                number=number,
-                attempt=context.attempt,
-                pid=os.getpid(),
-            )
-        )
 
     @app.job(retry=soon)
     async def note(ctx: Context, number: int, pause: float = 0.0) -> int:
@@ -95,6 +93,15 @@ def make_jobs(url: str, ledger_path: Path, **options: Any) -> Jobs:  # noqa: C90
                 has_told = True
             time.sleep(0.01)
         write(ctx, number, "finished")
+        return number
+
+    @app.job(retry=soon)
+    def beat(ctx: SyncContext, number: int, gate: str) -> int:
+        """Shows all the time that it runs; stops for nobody but the file `gate`."""
+        write(ctx, number, "started")
+        while not Path(gate).exists():
+            write(ctx, number, "beat")
+            time.sleep(0.002)
         return number
 
     @app.job(retry=soon)
@@ -154,5 +161,5 @@ def make_jobs(url: str, ledger_path: Path, **options: Any) -> Jobs:  # noqa: C90
         return await ctx.continue_with(relay.call(number=number, left=left - 1, pause=pause))
 
     return Jobs(
-        app, ledger, note, note_sync, hold, hold_sync, hold_then_fail, stubborn, block_loop, poison, fail, relay
+        app, ledger, note, note_sync, hold, hold_sync, beat, hold_then_fail, stubborn, block_loop, poison, fail, relay
     )

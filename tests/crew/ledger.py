@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast import Context, SyncContext
+from tests.crew.json_lines import append_line, whole_lines
 from tests.crew.waiting import wait_for
 
 
@@ -25,35 +25,37 @@ class Entry:
 
 
 class Ledger:
-    """A file of JSON lines; each is appended by one write, so lines of many processes do not mix."""
+    """A file of JSON lines."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def write(self, entry: Entry) -> None:
-        line = json.dumps(vars(entry)) + "\n"
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(descriptor, line.encode())
-        finally:
-            os.close(descriptor)
+    def write(self, ctx: Context | SyncContext, number: int, event: str) -> None:
+        """By a handler, of the job with this number."""
+        entry = Entry(
+            job_id=ctx.job.id,
+            generation=ctx.lease_generation,
+            event=event,
+            number=number,
+            attempt=ctx.attempt,
+            pid=os.getpid(),
+        )
+        append_line(self.path, vars(entry))
 
     def read(self, event: str | None = None) -> list[Entry]:
         if not self.path.exists():
             return []
-        # A reader may see the line that is just being written.
-        lines = [line for line in self.path.read_text().splitlines(keepends=True) if line.endswith("\n")]
-        entries = [Entry(**json.loads(line)) for line in lines]
+        entries = [Entry(**values) for values in whole_lines(self.path)]
         return [entry for entry in entries if event is None or entry.event == event]
 
     def numbers(self, event: str) -> set[int]:
         return {entry.number for entry in self.read(event)}
 
-    def wait(self, event: str, count: int = 1, *, where: Callable[[Entry], bool] = lambda _: True) -> list[Entry]:
-        """Until `event` was written `count` times."""
+    def wait(self, event: str, count: int = 1, **wanted: int) -> list[Entry]:
+        """Until `event` was written `count` times, with these values of an entry: `pid=worker.pid`."""
 
         def seen() -> list[Entry]:
-            found = [entry for entry in self.read(event) if where(entry)]
+            found = [entry for entry in self.read(event) if wanted.items() <= vars(entry).items()]
             return found if len(found) >= count else []
 
         return wait_for(seen, f"{count} × {event!r} in the ledger")

@@ -17,7 +17,7 @@ from typing import Any
 from holdfast import WorkerConfig
 from holdfast.worker import fetcher
 from tests.crew.database import Database
-from tests.crew.fault import Fault
+from tests.crew.fault import Accident
 from tests.crew.jobs import Jobs, make_jobs
 from tests.crew.ledger import Ledger
 from tests.crew.report import say
@@ -50,7 +50,7 @@ def _logged(log: Path, target: Callable[..., None], args: tuple[Any, ...]) -> No
     target(*args)
 
 
-def _work(url: str, ledger: Path, config: WorkerConfig, fault: Fault | None, options: dict[str, Any]) -> None:
+def _work(url: str, ledger: Path, config: WorkerConfig, fault: Accident | None, options: dict[str, Any]) -> None:
     # Like the settings of BRISK, a tenth of what it is.
     fetcher._SUSPECT_PATIENCE = 0.5
     if fault is not None:
@@ -104,7 +104,7 @@ class ChildProcess:
 class WorkerProcess(ChildProcess):
     """One worker, alone in its process."""
 
-    def __init__(self, crew: Crew, config: WorkerConfig, fault: Fault | None, options: dict[str, Any]) -> None:
+    def __init__(self, crew: Crew, config: WorkerConfig, fault: Accident | None, options: dict[str, Any]) -> None:
         super().__init__(_work, (crew.url, crew.ledger.path, config, fault, options), crew.log)
 
 
@@ -150,10 +150,10 @@ class Crew:
         return self.directory / name
 
     def start(
-        self, config: WorkerConfig = BRISK, *, fault: Fault | None = None, url: str | None = None
+        self, config: WorkerConfig = BRISK, *, fault: Accident | None = None, url: str | None = None, **options: Any
     ) -> WorkerProcess:
         crew = self if url is None else replace(self, url=url, workers=[])
-        worker = WorkerProcess(crew, config, fault, self.app_options)
+        worker = WorkerProcess(crew, config, fault, self.app_options | options)
         self.workers.append(worker)
         return worker
 

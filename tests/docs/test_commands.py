@@ -62,7 +62,8 @@ def test_the_reference_lists_every_command_and_option() -> None:
         for option in _options(command)
         if not _SHARED_FLAGS & set(option.opts)
     }
-    assert {name for name in rows if name} == expected.keys() | {"HOLDFAST_APP", "HOLDFAST_URL"}
+    shared = {"HOLDFAST_APP", "HOLDFAST_URL", "HOLDFAST_SCHEMA", "HOLDFAST_PREFIX"}
+    assert {name for name in rows if name} == expected.keys() | shared
     for name, option in expected.items():
         assert all(f"`{flag}`" in rows[name] for flag in [*option.opts, *option.secondary_opts]), rows[name]
     for path, _ in _all_commands():

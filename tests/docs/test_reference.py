@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import App, WorkerConfig, errors
+from holdfast.app.registry import JobOptions, JobSettings
 from holdfast.model.call import EnqueueOptions
 from tests.docs.blocks import ROOT, page_name, pages
 
@@ -43,21 +44,21 @@ def test_every_error_is_listed() -> None:
 def test_every_setting_is_listed() -> None:
     """App, job types, enqueue options and workers, each in its section."""
     assert _first_cells("configuration.md", "App") == inspect.signature(App).parameters.keys()
-    options = inspect.signature(App.job).parameters.values()
-    keywords = {option.name for option in options if option.kind is option.KEYWORD_ONLY}
-    assert _first_cells("configuration.md", "Job types") == keywords
+    options = {field.name for field in dataclasses.fields(JobOptions)}
+    assert options == JobSettings.__annotations__.keys() | {"batch"}
+    assert _first_cells("configuration.md", "Job types") == options
     assert _first_cells("configuration.md", "Enqueue options") == EnqueueOptions.__annotations__.keys() | {"tx"}
     fields = {field.name for field in dataclasses.fields(WorkerConfig)}
     assert _first_cells("configuration.md", "Worker") == fields
 
 
 def test_every_guarantee_has_its_test() -> None:
-    """One file per number, and no guarantee test whose promise is missing from the page."""
+    """A file for every number, and no guarantee test whose promise is missing from the page."""
     text = (_REFERENCE / "guarantees.md").read_text(encoding="utf-8")
     promised = re.findall(r"^\| G(\d+) \| .+ \| `(test_g\d\d_)\*` \|$", text, re.MULTILINE)
     assert [file for _, file in promised] == [f"test_g{int(number):02d}_" for number, _ in promised]
-    tested = [path.name for path in (ROOT / "tests" / "guarantees").glob("test_g*.py")]
-    assert sorted(name[: len("test_g00_")] for name in tested) == [file for _, file in promised]
+    tested = {path.name[: len("test_g00_")] for path in (ROOT / "tests" / "guarantees").glob("test_g*.py")}
+    assert sorted(tested) == [file for _, file in promised]
 
 
 @pytest.mark.parametrize("page", [*pages(), ROOT / "CHANGELOG.md"], ids=page_name)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +19,14 @@ from typing import IO
 import pytest
 
 from holdfast import App
+from tests.crew.fixtures import no_leaks
+from tests.crew.traces import end_processes, processes
+from tests.crew.waiting import wait_for
 from tests.e2e import shop
+from tests.e2e.warm_command import COLD, run_warm
 from tools.postgres_server import PostgresAddress
+
+__all__ = ["no_leaks"]
 
 _PATIENCE = 30.0
 
@@ -30,30 +37,39 @@ class Running:
 
     process: subprocess.Popen[str]
     lines: list[str] = field(default_factory=list)
-    _inbox: queue.Queue[str] = field(default_factory=queue.Queue)
+    _inbox: queue.Queue[tuple[int, str]] = field(default_factory=queue.Queue)
+    #: what has come of each stream and was not waited for yet; between the two there is no order
+    _unread: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))
 
     def __post_init__(self) -> None:
-        for stream in (self.process.stdout, self.process.stderr):
+        for number, stream in enumerate((self.process.stdout, self.process.stderr)):
             assert stream is not None
-            threading.Thread(target=self._read, args=(stream,), daemon=True).start()
+            threading.Thread(target=self._read, args=(number, stream), daemon=True).start()
 
-    def _read(self, stream: IO[str]) -> None:
+    def _read(self, number: int, stream: IO[str]) -> None:
         with stream:
             for line in stream:
-                self._inbox.put(line.rstrip("\n"))
+                self._inbox.put((number, line.rstrip("\n")))
 
     def expect(self, text: str) -> str:
         """The next line, of either stream, that contains `text`."""
         deadline = time.monotonic() + _PATIENCE
-        while (left := deadline - time.monotonic()) > 0:
+        while (found := self._find(text)) is None:
             try:
-                line = self._inbox.get(timeout=left)
+                number, line = self._inbox.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
-                break
+                raise AssertionError(f"{text!r} was not printed; what was:\n" + "\n".join(self.lines)) from None
             self.lines.append(line)
-            if text in line:
-                return line
-        raise AssertionError(f"{text!r} was not printed; what was:\n" + "\n".join(self.lines))
+            self._unread[number].append(line)
+        return found
+
+    def _find(self, text: str) -> str | None:
+        for unread in self._unread:
+            for place, line in enumerate(unread):
+                if text in line:
+                    del unread[: place + 1]
+                    return line
+        return None
 
     def signal(self, number: signal.Signals = signal.SIGTERM) -> None:
         self.process.send_signal(number)
@@ -68,12 +84,16 @@ class CommandLine:
 
     directory: Path
     started: list[Running] = field(default_factory=list)
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = self._environment(variables)
+        if arguments and arguments[0] not in COLD:
+            return run_warm(arguments, self.directory, environment, _PATIENCE * 2)
         return subprocess.run(
             self._command(arguments),
             cwd=self.directory,
-            env=self._environment(variables),
+            env=environment,
             check=False,
             capture_output=True,
             text=True,
@@ -81,6 +101,7 @@ class CommandLine:
         )
 
     def start(self, *arguments: str, **variables: str) -> Running:
+        """In a session of its own, so that a test can signal all of it as a terminal does."""
         process = subprocess.Popen(
             self._command(arguments),
             cwd=self.directory,
@@ -88,6 +109,7 @@ class CommandLine:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         running = Running(process)
         self.started.append(running)
@@ -97,10 +119,9 @@ class CommandLine:
     def _command(arguments: tuple[str, ...]) -> list[str]:
         return [sys.executable, "-m", "holdfast", *arguments]
 
-    @staticmethod
-    def _environment(variables: dict[str, str]) -> dict[str, str]:
+    def _environment(self, variables: dict[str, str]) -> dict[str, str]:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-        return {**inherited, **variables}
+        return {**inherited, "TEST_MARK": self.mark, **variables}
 
 
 @pytest.fixture
@@ -113,6 +134,10 @@ def command(tmp_path: Path) -> Iterator[CommandLine]:
     for running in command_line.started:
         running.process.kill()
         running.process.wait()
+    try:
+        wait_for(lambda: not processes(command_line.mark), "no process is left of what the test started")
+    finally:
+        end_processes(command_line.mark)
 
 
 @pytest.fixture

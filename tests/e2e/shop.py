@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+from typing import Any
 
 from holdfast import App, Context, Retry
+
+_HOARD: list[bytes] = []
 
 
 def make_app(url: str | None = None) -> App:
@@ -25,5 +30,17 @@ def make_app(url: str | None = None) -> App:
     async def nap(seconds: float) -> None:
         print("napping", flush=True)  # noqa: T201 - see above
         await asyncio.sleep(seconds)
+
+    @app.job()
+    async def hop(ctx: Context, times: int) -> Any:
+        return await ctx.continue_with(app.call("hop", times=times - 1)) if times else "arrived"
+
+    @app.job(retry=Retry(max_attempts=1))
+    async def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    @app.job()
+    async def hoard(megabytes: int) -> None:
+        _HOARD.append(b"x" * megabytes * 2**20)
 
     return app

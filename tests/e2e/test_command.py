@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
+from collections.abc import Iterator
 
 import click
 
@@ -32,17 +34,53 @@ def test_an_unknown_command_is_wrong_usage(command: CommandLine) -> None:
     assert ended.stderr == "error: No such command 'frobnicate'.\nsee `holdfast --help`\n"
 
 
-def test_every_option_and_command_is_explained() -> None:
-    """No option and no command without a help text."""
-    unexplained = []
+def _all_commands() -> Iterator[tuple[str, click.Command]]:
     pending: list[tuple[str, click.Command]] = [("holdfast", holdfast)]
     while pending:
         path, found = pending.pop()
+        yield path, found
+        if isinstance(found, click.Group):
+            pending += [(f"{path} {name}", child) for name, child in found.commands.items()]
+
+
+def test_every_option_and_command_is_explained() -> None:
+    """No option and no command without a help text."""
+    unexplained = []
+    for path, found in _all_commands():
         if not found.help:
             unexplained.append(path)
         unexplained += [
             f"{path} {option.name}" for option in found.params if isinstance(option, click.Option) and not option.help
         ]
-        if isinstance(found, click.Group):
-            pending += [(f"{path} {name}", child) for name, child in found.commands.items()]
     assert unexplained == []
+
+
+def test_every_command_says_its_exit_codes() -> None:
+    """Below its options, with what 1 means."""
+    leaves = {path: found for path, found in _all_commands() if not isinstance(found, click.Group)}
+    assert len(leaves) > 20
+    assert [path for path, found in leaves.items() if not (found.epilog or "").startswith("Exit codes: 0 ")] == []
+
+
+def test_every_option_has_a_variable() -> None:
+    """One that begins with HOLDFAST_, and no two options of a command share theirs."""
+    for path, found in _all_commands():
+        options = [each for each in found.params if isinstance(each, click.Option) and each.expose_value]
+        variables = [str(option.envvar) for option in options]
+        assert all(variable.startswith("HOLDFAST_") for variable in variables), path
+        assert len(set(variables)) == len(variables), path
+
+
+def test_variables_are_obeyed_and_typed_options_win(command: CommandLine) -> None:
+    """Also flags and those that may be given several times."""
+    variables = {"HOLDFAST_URL": "sqlite:///shop.db", "HOLDFAST_JOBS_LIST_FORMAT": "json"}
+    command.run("migrate", "up", HOLDFAST_URL="sqlite:///shop.db")
+    assert json.loads(command.run("jobs", "list", **variables).stdout) == {"items": [], "next_cursor": None}
+    assert command.run("jobs", "list", "--format=table", **variables).stdout == "no jobs\n"
+    wrong = command.run("jobs", "list", HOLDFAST_JOBS_LIST_STATUS="pending mistyped", **variables)
+    assert wrong.returncode == 2
+    assert "'mistyped' is not one of" in wrong.stderr
+    assert (
+        command.run("migrate", "status", HOLDFAST_MIGRATE_STATUS_CHECK="1", HOLDFAST_URL="sqlite:///no.db").returncode
+        == 1
+    )

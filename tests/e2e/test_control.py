@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import select
 import subprocess
 import sys
 import time
@@ -16,6 +13,7 @@ import pytest
 
 from holdfast import App, Client
 from tests.e2e.conftest import CommandLine
+from tests.e2e.terminal import watch
 
 _NOBODY = "0198c5a0-5b1e-7c3a-9d1b-3f2a6c0e4d11"
 
@@ -46,7 +44,7 @@ def test_a_life(command: CommandLine, url: str, app: App, client: Client) -> Non
     assert _results(command, url, "jobs", "reschedule", naps[0], "--at=now")["counts"] == {"rescheduled": 1}
     cancelled = _results(command, url, "jobs", "cancel", naps[0], _NOBODY, "--reason=too late", exit_code=1)
     assert cancelled["counts"] == {"cancelled": 1, "not_found": 1}
-    assert client.get_job(naps[0]).last_attempt_error.message == "too late"  # type: ignore[union-attr]
+    assert client.get_job(naps[0]).last_attempt_error.message == "too late"  # type: ignore[union-attr]  # it has one, or this fails
     assert _results(command, url, "jobs", "retry", naps[0])["counts"] == {"retried": 1}
     lines = command.run("jobs", "delete", *naps, "--url", url, "-y", "--format=jsonl").stdout.splitlines()
     assert [json.loads(line)["outcome"] for line in lines] == ["deleted", "deleted"]
@@ -145,25 +143,10 @@ def test_questions(command: CommandLine, url: str, app: App, client: Client) -> 
 def test_progress(command: CommandLine, url: str, app: App, client: Client) -> None:
     """A terminal sees how far a filter has come; the answer on stdout stays clean."""
     client.enqueue_many([app.call("nap", seconds=1) for _ in range(1200)], delay=600)
-    outside, inside = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "jobs", "cancel", "--type=nap", "--yes", "--format=jsonl", "--url", url],
-        cwd=command.directory, stdout=subprocess.PIPE, stderr=inside, text=True,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "120"},
-    )  # fmt: skip
-    os.close(inside)
-    output, _ = process.communicate(timeout=60)
-    drawn = b""
-    while select.select([outside], [], [], 0.5)[0]:
-        try:
-            drawn += os.read(outside, 65_536)
-        except OSError:
-            break
-    os.close(outside)
-    assert process.returncode == 0
-    assert [json.loads(line)["outcome"] for line in output.splitlines()] == ["cancelled"] * 1200
-    assert b"cancel" in drawn
-    assert b"1,200 jobs" in drawn
+    ended = watch(command.directory, "jobs", "cancel", "--type=nap", "--yes", "--format=jsonl", "--url", url)
+    assert ended.returncode == 0
+    assert [json.loads(line)["outcome"] for line in ended.stdout.splitlines()] == ["cancelled"] * 1200
+    assert "cancel: 1,200 jobs" in ended.drawn
 
 
 @pytest.mark.parametrize(
@@ -178,6 +161,7 @@ def test_progress(command: CommandLine, url: str, app: App, client: Client) -> N
         (["jobs", "retry", "--strict", "--queue=mail", "--yes"], "strict"),
         (["jobs", "remove", "nap"], "KEY"),
         (["dead", "retry", "--all", _NOBODY], "--all"),
+        (["dead", "retry", "--yes"], "or --all"),
     ],
 )
 def test_errors(command: CommandLine, client: Client, url: str, arguments: list[str], words: str) -> None:

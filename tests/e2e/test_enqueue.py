@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast import App, Client
+from holdfast.model.partition import shard_of
 from tests.e2e.conftest import CommandLine
 
 ID = "0198c5a0-5b1e-7c3a-9d1b-3f2a6c0e4d11"
@@ -60,12 +61,15 @@ def test_options(command: CommandLine, url: str, app: App, client: Client) -> No
     first = client.enqueue(app.call("nap", seconds=0))
     flags = ["--queue=slow", "--priority=-3", "--delay=2h", "--expires=3h", "--max-attempts=9", "--tenant=acme"]
     flags += ["--header=trace=1=2", "--header=lang=de", "--dedup=one", "--id", ID]
-    flags += ["--blocker", first.id, "--on-blocker-failure=run"]
+    flags += ["--blocker", first.id, "--on-blocker-failure=run", "--partition-key=order:1", "--ordering=serial"]
+    flags += ["--shards=4", "--concurrency-key=psp", "--flag=gpu", "--flag=big"]
     code, out, error = _enqueue(command, url, "greet", '["Ada"]', *flags)
     assert (code, out.strip(), error) == (0, ID, "")
     job = client.get_job(ID)
     assert (job.queue, job.priority, job.max_attempts, job.tenant) == ("slow", -3, 9, "acme")
     assert (job.headers, job.status, job.on_blocker_failure) == ({"trace": "1=2", "lang": "de"}, "blocked", "run")
+    assert (job.partition_key, job.ordering) == (shard_of("order:1", 4, "one"), "serial")
+    assert (job.concurrency_key, job.flags) == ("psp", ["big", "gpu"])
     assert (job.scheduled_at - job.created_at).total_seconds() == pytest.approx(7200, abs=1)
     assert job.expires_at is not None
     assert (job.expires_at - job.created_at).total_seconds() == pytest.approx(10_800, abs=1)
@@ -104,12 +108,17 @@ def test_wait_prints_the_output(command: CommandLine, url: str, client: Client) 
         (["greet", "{}"], 2, "missing required field `name`"),
         (["greet", '{"name": 1}'], 2, "Expected `str`, got `int`"),
         (["greet", '["a", "b"]'], 2, "takes 1 arguments, 2 were given"),
-        (["grete", "{}"], 2, "registered: greet, nap, spoil"),
+        (["grete", "{}"], 2, "'grete' is not registered with this app (registered: "),
         (["greet", '["a"]', "--header=x"], 2, "write --header NAME=TEXT"),
         (["greet", '["a"]', "--timeout=1s"], 2, "--timeout is for --wait"),
         (["greet", '["a"]', "--id=17"], 2, "must be a UUID"),
         (["greet", '["a"]', "--blocker", ID], 1, "no chain has the id"),
         (["greet", '["a"]', "--at=2026-05-01"], 2, "has no time zone"),
+        (["greet", '["a"]', "--partition-key="], 2, "partition_key=''"),
+        (["greet", '["a"]', "--partition-key=k", "--ordering=lifo"], 2, "'lifo' is not one of"),
+        (["greet", '["a"]', "--partition-key=k", "--shards=0"], 2, "shards=0"),
+        (["greet", '["a"]', "--shards=2"], 2, "needs a partition_key"),
+        (["greet", '["a"]', "--flag="], 2, "flags=''"),
     ],
 )
 def test_mistakes(command: CommandLine, url: str, client: Client, mistake: tuple[list[str], int, str]) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from psycopg.sql import SQL
 
 from holdfast import App
 from tests.e2e.conftest import CommandLine
+from tests.e2e.terminal import watch
 
 VERSIONS = [migration.version for migration in App("sqlite:///unused.db").store.known_migrations()]
 
@@ -32,6 +35,22 @@ def test_up_once_and_again(command: CommandLine, url: str) -> None:
     after = command.run("migrate", "status", "--check", "--url", url)
     assert after.returncode == 0
     assert "applied" in after.stdout
+
+
+def test_up_for_programs(command: CommandLine, url: str) -> None:
+    """What was applied as one document or line by line; the second time that is nothing."""
+    first = command.run("migrate", "up", "--url", url, "--format=json")
+    assert [each["version"] for each in json.loads(first.stdout)] == VERSIONS
+    second = command.run("migrate", "up", "--url", url, "--format=jsonl")
+    assert (second.returncode, second.stdout) == (0, "")
+
+
+def test_up_says_that_it_is_at_work(command: CommandLine, url: str) -> None:
+    """On a terminal; what it did stands on stdout, alone."""
+    ended = watch(command.directory, "migrate", "up", "--url", url)
+    assert ended.returncode == 0
+    assert "migrating " in ended.drawn
+    assert ended.stdout.startswith("applied 0001 first_schema\n")
 
 
 def test_status_creates_no_file(command: CommandLine, sqlite_path: Path) -> None:
@@ -103,12 +122,31 @@ def test_roles_need_postgres_and_a_schema(command: CommandLine, new_postgres_url
     assert "holdfast migrate up" in too_early.stderr
 
 
+def test_a_role_without_rights_is_told_what_would_help(command: CommandLine, new_postgres_url: str) -> None:
+    """Neither the command nor the demo leaves anything behind."""
+    role = f"poor_{time.monotonic_ns()}"
+    with psycopg.connect(new_postgres_url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN".encode())
+        try:
+            url = new_postgres_url.replace("postgres@", f"{role}@")
+            up = command.run("migrate", "up", "--url", url)
+            demo = command.run("demo", "--postgres", url)
+        finally:
+            connection.execute(f"DROP ROLE {role}".encode())
+        assert (up.returncode, demo.returncode) == (1, 1)
+        assert re.search(r"permission denied for database.*; use a role that may CREATE in this database", up.stderr)
+        assert re.search(r"permission denied for database.*; the demo needs a role that may CREATE", demo.stderr)
+        assert connection.execute("SELECT count(*) FROM pg_namespace WHERE nspname ~ 'holdfast'").fetchone() == (0,)
+
+
 def test_schema_and_prefix_are_obeyed(command: CommandLine, new_postgres_url: str) -> None:
     """The tables lie where they were asked to."""
     done = command.run("migrate", "up", "--url", new_postgres_url, "--schema=work", "--prefix=hf_")
     assert done.returncode == 0
     with psycopg.connect(new_postgres_url) as connection:
         assert connection.execute("SELECT to_regclass('work.hf_job') IS NOT NULL").fetchone() == (True,)
+    by_variables = {"HOLDFAST_URL": new_postgres_url, "HOLDFAST_SCHEMA": "work", "HOLDFAST_PREFIX": "hf_"}
+    assert command.run("jobs", "list", **by_variables).stdout == "no jobs\n"
 
 
 def test_the_app_names_the_database(command: CommandLine, tmp_path: Path) -> None:

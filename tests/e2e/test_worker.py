@@ -43,6 +43,20 @@ def test_a_second_signal_does_not_wait(command: CommandLine, url: str, app: App)
     app.close()
 
 
+def test_sigquit_does_not_wait(command: CommandLine, url: str, app: App) -> None:
+    """As a second signal."""
+    worker = command.start("worker", "shop:make_app", "--stop-deadline=60", HOLDFAST_URL=url)
+    with app.client() as client:
+        chain = client.enqueue(app.call("nap", seconds=50))
+        worker.expect("napping")
+        worker.signal(signal.SIGQUIT)
+        worker.expect("SIGQUIT: running jobs go back at once")
+        assert worker.exit_code() == 0
+        job = client.get_job(chain.id)
+    assert (job.status, job.attempt) == (Status.PENDING, 0)
+    app.close()
+
+
 def test_the_stop_deadline_is_kept(command: CommandLine, url: str, app: App) -> None:
     """A job that does not end by --stop-deadline goes back to its queue; the exit code is 0."""
     worker = command.start("worker", "shop:make_app", "--stop-deadline=100ms", HOLDFAST_URL=url)
@@ -86,12 +100,38 @@ def test_the_url_is_shown_without_its_password(command: CommandLine, new_postgre
 
 def test_a_database_without_tables_is_refused(command: CommandLine, new_postgres_url: str) -> None:
     """One line that says what to do, exit code 1, no traceback."""
-    (command.directory / "bare.py").write_text("from holdfast import App\napp = App()\n")
+    (command.directory / "bare.py").write_text(
+        "from holdfast import App\napp = App()\n@app.job()\ndef work() -> None: ...\n"
+    )
     ended = command.run("worker", "bare:app", HOLDFAST_URL=new_postgres_url)
     assert ended.returncode == 1
     assert ended.stderr.startswith("error: the database has no Holdfast tables")
     assert "holdfast migrate up" in ended.stderr
     assert ended.stderr.count("\n") == 1
+
+
+def test_an_app_without_handlers_is_refused(command: CommandLine) -> None:
+    """Nothing to run, for ever: one line with the way out, exit code 1."""
+    (command.directory / "bare.py").write_text("from holdfast import App\napp = App('sqlite:///x.db')\n")
+    ended = command.run("worker", "bare:app")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("error: this app has no handlers")
+    assert "@app.job()" in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_queues_that_nobody_knows_are_refused(command: CommandLine, url: str, app: App) -> None:
+    """Neither a job type's nor any job's; as soon as a job is in such a queue, it is served."""
+    ended = command.run("worker", "shop:make_app", "--queues=mial", HOLDFAST_URL=url)
+    assert ended.returncode == 1
+    assert "error: no job type and no job belongs to the queues mial" in ended.stderr
+    assert "those of the job types are default, mail" in ended.stderr
+    with app.client() as client:
+        client.enqueue(app.call("greet", name="Ada"), queue="mial")
+        ended = command.run("worker", "shop:make_app", "--queues=mial", "--until-idle", HOLDFAST_URL=url)
+    assert ended.returncode == 0, ended.stderr
+    assert "hello Ada" in ended.stdout
+    app.close()
 
 
 def test_a_file_that_is_no_database_is_refused(command: CommandLine, tmp_path: Path) -> None:

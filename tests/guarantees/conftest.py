@@ -1,5 +1,5 @@
 """The guarantees run on every database that is here."""
 
-from tests.crew.fixtures import crew, database, own_server
+from tests.crew.fixtures import crew, database, no_leaks, own_server
 
-__all__ = ["crew", "database", "own_server"]
+__all__ = ["crew", "database", "no_leaks", "own_server"]

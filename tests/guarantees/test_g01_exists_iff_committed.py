@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.errors import DatabaseUnavailable
+from holdfast.model.call import EnqueueOptions
 from tests.crew.database import Database
 from tests.crew.jobs import Jobs, make_jobs
 from tests.crew.process import Crew, spawn
@@ -177,3 +179,46 @@ def test_own_transaction_exists_once_it_returned(shop: Crew, database: Database)
 
     assert (again.id, again.outcome) == (chain.id, "kept")
     assert state(database) == (0, 1)
+
+
+@pytest.mark.parametrize("options", [{}, {"tenant": "t"}, {"dedup": "key"}], ids=["plain", "rarer", "guarded"])
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+async def test_own_transaction_whose_answer_is_lost(
+    shop: Crew, database: Database, options: EnqueueOptions, is_async: bool
+) -> None:
+    """The client sends the batch again, meets its own jobs, and says that it has created them; they exist once."""
+    calls = [shop.jobs.note.call(number=number) for number in range(3)]
+    calls = [call.options(**options) for call in calls[:1]] + calls[1:]
+    if is_async:
+        async with shop.jobs.app.async_client() as client:
+            await client.list_jobs()
+            lose_the_next_answer(client)
+            chains = await client.enqueue_many(calls)
+    else:
+        with shop.jobs.app.client() as client:
+            client.list_jobs()
+            lose_the_next_answer(client)
+            chains = client.enqueue_many(calls)
+    assert [chain.outcome for chain in chains] == ["created"] * 3
+    assert {job.id for job in database.jobs()} == {chain.id for chain in chains}
+    assert len(database.jobs()) == 3
+
+
+def lose_the_next_answer(client: Any) -> None:
+    """The transaction commits, and the connection is lost before anybody hears of it."""
+    store = client._store
+    original = store.run
+
+    async def lost(answer: Any) -> Any:
+        store.run = original
+        await answer
+        raise DatabaseUnavailable("lost before the answer came")
+
+    def run(verb: Any, **options: Any) -> Any:
+        answer = original(verb, **options)
+        if asyncio.iscoroutine(answer):
+            return lost(answer)
+        store.run = original
+        raise DatabaseUnavailable("lost before the answer came")
+
+    store.run = run

@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 
 from holdfast.model.scan_position import Lane
 from holdfast.operations.claim_jobs import claim_jobs, find_lanes
@@ -32,11 +33,11 @@ def test_threads_with_connections_of_their_own_claim_disjoint_jobs(crew: Crew) -
             if not found:
                 break
             lanes = [Lane(lane.queue, lane.priority, lane.ready_at, lane.seq - 1) for lane in found]
-            batch = store.run(lambda lanes=lanes: claim_jobs(name, lanes, 5, LEASE))  # type: ignore[misc]
+            batch = store.run(partial(claim_jobs, name, lanes, 5, LEASE))
             claimed += [(job.id, job.lease_generation) for job in batch]
             if turn % 3 == 0:
                 leases = [Lease(job.id, job.lease_generation) for job in batch]
-                store.run(lambda leases=leases: release_jobs(leases))  # type: ignore[misc]
+                store.run(partial(release_jobs, leases))
         store.close()
         return claimed
 

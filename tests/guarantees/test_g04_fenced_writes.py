@@ -22,6 +22,8 @@ from holdfast.operations.statement import Verb
 from holdfast.stores import SyncStore
 from holdfast.worker.buffer import Buffer
 from holdfast.worker.demand import Demand
+from holdfast.worker.executors.tasks import TaskExecutor
+from holdfast.worker.handler import Place
 from holdfast.worker.outcomes import Outcomes
 from holdfast.worker.patient_store import PatientStore
 from holdfast.worker.slots import Slots
@@ -118,10 +120,10 @@ def test_frozen_worker_is_told_and_changes_nothing(crew: Crew, database: Databas
     freeze_between_writes(frozen, database)
 
     other = crew.start()
-    (second,) = crew.ledger.wait("started", where=lambda entry: entry.pid == other.pid)
+    (second,) = crew.ledger.wait("started", pid=other.pid)
     # The first one is thawed while the second still holds the job: its next renewal must learn of it.
     frozen.thaw()
-    crew.ledger.wait("cancelled: lease_lost", where=lambda entry: entry.pid == frozen.pid)
+    crew.ledger.wait("cancelled: lease_lost", pid=frozen.pid)
     held = database.row(chain.id)
     assert (held.status, held.lease_generation) == ("running", second.generation)
     assert held.leased_by == database.wait_registered(other.pid)
@@ -150,13 +152,13 @@ def test_late_outcome_of_a_thawed_worker_is_refused(crew: Crew, database: Databa
     crew.ledger.wait("started")
     freeze_between_writes(frozen, database)
     other = crew.start()
-    (second,) = crew.ledger.wait("started", where=lambda entry: entry.pid == other.pid)
+    (second,) = crew.ledger.wait("started", pid=other.pid)
     gate.touch()
     database.wait_status(chain.id, "completed")
     before = everything(database)
 
     frozen.thaw()
-    crew.ledger.wait(ending, where=lambda entry: entry.pid == frozen.pid)
+    crew.ledger.wait(ending, pid=frozen.pid)
 
     wait_for(lambda: "the lease was lost" in crew.said, "the thawed worker was told")
     assert everything(database) == before
@@ -181,7 +183,7 @@ def test_sync_handler_that_lost_its_lease_does_not_disturb_its_successor_in_the_
     database.query(
         f"UPDATE {database.job} SET status = 'pending', leased_by = NULL, leased_until = NULL WHERE id = '{chain.id}'"
     )
-    crew.ledger.wait("told: lease_lost", where=lambda entry: entry.generation == first.generation)
+    crew.ledger.wait("told: lease_lost", generation=first.generation)
     crew.ledger.wait("started", 2)
     # The second delivery outlives a few renewals and look-arounds of the worker.
     told = len(crew.ledger.read("told: lease_lost"))
@@ -207,13 +209,22 @@ async def test_lease_lost_before_the_first_step_frees_the_slot() -> None:
     async def note(number: int) -> None:
         runs.append(number)
 
+    def no_hook(*_: object) -> None: ...
+
     demand, buffer = Demand(), Buffer(100)
     outcomes = Outcomes(PatientStore(app.store.asynchronous(), LEASE), "w", 100)
     slots = Slots(
-        "w", app._handlers, 1, buffer=buffer, outcomes=outcomes, demand=demand, equipment=(NO_EQUIPMENT, NO_EQUIPMENT)
+        "w",
+        app._registry.handlers,
+        1,
+        buffer=buffer,
+        outcomes=outcomes,
+        demand=demand,
+        executors=lambda done, _: {Place.LOOP: TaskExecutor(NO_EQUIPMENT, no_hook, done)},
+        hook=no_hook,
     )
     job = dict.fromkeys(ClaimedJob._fields) | {"id": "a", "lease_generation": 1, "type_name": "note", "attempt": 1}
-    buffer.ready.append(ClaimedJob(**job | {"input": '{"number": 1}'}))  # type: ignore[arg-type]
+    buffer.ready.append(ClaimedJob(**job | {"input": '{"number": 1}'}))  # type: ignore[arg-type]  # columns of a row
 
     slots.fill()
     slots.lose({Lease("a", 1): Cancellation.LEASE_LOST})

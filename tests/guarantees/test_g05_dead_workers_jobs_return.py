@@ -38,6 +38,24 @@ def wait_for_a_reaper(crew: Crew, database: Database) -> None:
     database.query(f"DELETE FROM {database.table('job_attempt')} WHERE job_id = '{chain.id}'")
 
 
+def start_holders(crew: Crew, database: Database, config: WorkerConfig) -> list[WorkerProcess]:
+    """Two workers with eight jobs that wait at the gate; and somebody reaps."""
+    with crew.jobs.app.client() as client:
+        client.enqueue_many([crew.jobs.hold_sync.call(number=number, gate=str(crew.gate())) for number in range(8)])
+    workers = [crew.start(replace(config, concurrency=4)) for _ in range(2)]
+    crew.ledger.wait("started", 8)
+    wait_for_a_reaper(crew, database)
+    return workers
+
+
+def assert_nobody_is_condemned(crew: Crew, database: Database) -> None:
+    """Somebody reaps again, and has taken no job from its holder."""
+    wait_for_a_reaper(crew, database)
+    assert crashes(database) == 0
+    crew.gate().touch()
+    assert set(database.wait_finished()) == {"completed"}
+
+
 @pytest.mark.parametrize("database", ["pg18"], indirect=True)
 def test_within_thirty_seconds_by_default(crew: Crew, database: Database) -> None:
     """No setting is changed. Another worker is idle when the first one is killed over its job."""
@@ -78,6 +96,31 @@ def test_soon_with_short_settings(crew: Crew, database: Database) -> None:
 
 
 @EXPENSIVE
+def test_where_nobody_lives_long(crew: Crew, database: Database) -> None:
+    """Workers are replaced before any of them has been heard for dead_after; together they have been."""
+    config = replace(STEADY, max_jobs=1)
+    with crew.jobs.app.client() as client:
+        client.enqueue(crew.jobs.hold.call(number=1, gate=str(crew.gate())))
+    victim = crew.start(config)
+    crew.ledger.wait("started")
+    victim.kill()
+    crew.gate().touch()
+    lives = 0
+
+    while database.unfinished() and lives < 15:
+        worker = crew.start(config)
+        began = time.monotonic()
+        database.wait_registered(worker.pid)
+        time.sleep(0.7)  # its life
+        worker.stop()
+        lives += 1
+        assert time.monotonic() - began < config.dead_after.total_seconds()
+
+    assert database.statuses() == {"completed": 1}
+    assert crashes(database) == 1
+
+
+@EXPENSIVE
 @pytest.mark.parametrize("handler", ["block_loop", "note", "note_sync"])
 def test_long_handler_keeps_its_lease(crew: Crew, database: Database, handler: str) -> None:
     """A handler runs for longer than lease and dead_after, even without ever yielding to the event loop."""
@@ -104,24 +147,13 @@ def test_long_handler_keeps_its_lease(crew: Crew, database: Database, handler: s
 def test_outage_of_postgres_condemns_nobody(own_server: PostgresServer, tmp_path: Path) -> None:
     """PostgreSQL is away for longer than dead_after; every heartbeat is stale when it returns, and nobody is reaped."""
     database = Database(own_server.create_database("outage"))
-    config = replace(STEADY, dead_after=timedelta(seconds=5), concurrency=4)
     with crew_on(database.url, tmp_path) as crew:
-        with crew.jobs.app.client() as client:
-            client.enqueue_many([crew.jobs.hold_sync.call(number=number, gate=str(crew.gate())) for number in range(8)])
-        workers = [crew.start(config) for _ in range(2)]
-        crew.ledger.wait("started", 8)
-        wait_for_a_reaper(crew, database)
+        workers = start_holders(crew, database, replace(STEADY, dead_after=timedelta(seconds=5)))
         own_server.shut_down()
         time.sleep(6)  # the outage itself
         own_server.start()
         wait_for(lambda: _is_heard(database, workers), "all workers are heard again")
-        wait_for_a_reaper(crew, database)
-        assert crashes(database) == 0
-        crew.gate().touch()
-
-        statuses = database.wait_finished()
-
-        assert set(statuses) == {"completed"}
+        assert_nobody_is_condemned(crew, database)
         assert {row.crash_count for row in database.jobs()} == {0}
         assert {entry.generation for entry in crew.ledger.read("started")} == {1}
 
@@ -134,32 +166,18 @@ def _is_heard(database: Database, workers: list[WorkerProcess]) -> bool:
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_long_write_lock_on_sqlite_condemns_nobody(crew: Crew, database: Database) -> None:
     """A user's transaction holds the write lock for longer than dead_after, so that nobody could heartbeat."""
-    config = replace(STEADY, dead_after=timedelta(seconds=3), concurrency=4)
-    with crew.jobs.app.client() as client:
-        client.enqueue_many([crew.jobs.hold_sync.call(number=number, gate=str(crew.gate())) for number in range(8)])
-    for _ in range(2):
-        crew.start(config)
-    crew.ledger.wait("started", 8)
-    wait_for_a_reaper(crew, database)
+    start_holders(crew, database, replace(STEADY, dead_after=timedelta(seconds=3)))
     with database.write_lock():
         time.sleep(4)  # the outage itself
 
-    wait_for_a_reaper(crew, database)
-
-    assert crashes(database) == 0
-    crew.gate().touch()
-    assert set(database.wait_finished()) == {"completed"}
+    assert_nobody_is_condemned(crew, database)
     assert {entry.generation for entry in crew.ledger.read("started")} == {1}
 
 
 @EXPENSIVE
 def test_suspended_machine_condemns_nobody(crew: Crew, database: Database) -> None:
     """All workers sleep for longer than dead_after, as on a laptop; one is awake a little before the other."""
-    with crew.jobs.app.client() as client:
-        client.enqueue_many([crew.jobs.hold_sync.call(number=number, gate=str(crew.gate())) for number in range(8)])
-    workers = [crew.start(replace(STEADY, concurrency=4)) for _ in range(2)]
-    crew.ledger.wait("started", 8)
-    wait_for_a_reaper(crew, database)
+    workers = start_holders(crew, database, STEADY)
     for worker in workers:
         freeze_between_writes(worker, database)
     time.sleep(STEADY.dead_after.total_seconds() + 1)  # the sleep itself
@@ -167,14 +185,26 @@ def test_suspended_machine_condemns_nobody(crew: Crew, database: Database) -> No
     asleep = _last_seen(database, early)
     early.thaw()
     wait_for(lambda: _last_seen(database, early) != asleep, "the first is awake")
-    time.sleep(STEADY.heartbeat.total_seconds() * 2)  # four rounds of its reaper
+    time.sleep(STEADY.heartbeat.total_seconds() * 2)  # three rounds of its reaper
     late.thaw()
 
-    wait_for_a_reaper(crew, database)
+    assert_nobody_is_condemned(crew, database)
 
-    assert crashes(database) == 0
-    crew.gate().touch()
-    assert set(database.wait_finished()) == {"completed"}
+
+@EXPENSIVE
+def test_newcomer_after_an_outage_condemns_nobody(crew: Crew, database: Database) -> None:
+    """Nobody was heard for longer than dead_after; the first one who is has only just started."""
+    workers = start_holders(crew, database, STEADY)
+    for worker in workers:
+        freeze_between_writes(worker, database)
+    time.sleep(STEADY.dead_after.total_seconds() + 1)  # the outage itself
+    newcomer = crew.start(STEADY)
+    database.wait_registered(newcomer.pid)
+    time.sleep(STEADY.heartbeat.total_seconds() * 2)  # three rounds of its reaper
+    for worker in workers:
+        worker.thaw()
+
+    assert_nobody_is_condemned(crew, database)
 
 
 def _last_seen(database: Database, worker: WorkerProcess) -> object:

@@ -109,7 +109,7 @@ def stall_behind_a_long_job(crew: Crew, long: Call[Any]) -> WorkerProcess:
         client.enqueue(long)
         client.enqueue_many([crew.jobs.note.call(number=number) for number in range(3_001, 4_000)])
     worker = crew.start(replace(BRISK, concurrency=1))
-    crew.ledger.wait("started", where=lambda entry: entry.number == 3_000)
+    crew.ledger.wait("started", number=3_000)
     return worker
 
 
@@ -134,6 +134,8 @@ def test_jobs_that_were_claimed_but_never_started_lose_nothing(crew: Crew, datab
     }
     assert certain
     assert not certain & started
+    with crew.jobs.app.client() as client:
+        client.enqueue(crew.jobs.note.call(number=-1), queue="elsewhere", delay=3600)
     crew.start(replace(BRISK, queues=["elsewhere"]))  # takes back, and runs nothing
 
     wait_for(lambda: database.statuses()["running"] == 0, "the dead worker's jobs are back")

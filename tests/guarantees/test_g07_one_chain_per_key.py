@@ -41,7 +41,7 @@ def at_once(crew: Crew, work: Callable[[Client, int], T], count: int = CONNECTIO
 def test_fifty_connections_one_chain(crew: Crew, database: Database, scope: Scope) -> None:
     for round_ in range(ROUNDS):
         key = Dedup(f"{scope} {round_}", scope=scope)
-        chains = at_once(crew, lambda client, n: client.enqueue(crew.jobs.note.call(number=n), dedup=key))  # noqa: B023
+        chains = at_once(crew, lambda client, n: client.enqueue(crew.jobs.note.call(number=n), dedup=key))  # noqa: B023 - called in this round
 
         assert len({chain.id for chain in chains}) == 1
         assert [chain.outcome for chain in chains].count(Outcome.CREATED) == 1

@@ -7,6 +7,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from msgspec import Raw
@@ -37,7 +38,7 @@ def test_racing_continuations_and_completions(crew: Crew, database: Database) ->
         chain = crew.jobs.note.enqueue(number=1)
         (found,) = store.run(lambda: find_lanes(["default"]), read_only=True)
         lanes = [Lane(found.queue, found.priority, found.ready_at, found.seq - 1)]
-        (job,) = store.run(lambda lanes=lanes: claim_jobs("w", lanes, 1, LEASE))  # type: ignore[misc]
+        (job,) = store.run(partial(claim_jobs, "w", lanes, 1, LEASE))
         barrier = threading.Barrier(RACERS)
 
         def end(number: int, job_id: str = job.id, generation: int = job.lease_generation) -> None:

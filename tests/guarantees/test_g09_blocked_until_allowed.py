@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
+from typing import Any
 
 import psycopg
 import pytest
 from msgspec import Raw
 
-from holdfast.errors import SerializationConflict
+from holdfast import Client
+from holdfast.errors import BlockerCycle, SerializationConflict, WrongIsolation
 from holdfast.model.call import Extras, JobDocument
 from holdfast.model.ids import new_id
 from holdfast.model.job import JobError
@@ -28,16 +31,18 @@ from holdfast.operations.lease import Settlement
 from holdfast.operations.settle_chains import settle_chains
 from holdfast.operations.statement import ATOMICALLY, Operation, Statement
 from holdfast.stores import SyncStore
+from holdfast.worker.maintenance.unblocker import Unblocker
+from holdfast.worker.patient_store import PatientStore
 from tests.crew.database import Database
 from tests.crew.fixtures import EVERY_POSTGRES
-from tests.crew.process import Crew
+from tests.crew.process import Crew, crew_on
 
 LEASE = timedelta(seconds=600)
 RACES = 1000
 
 
 def job(**fields: object) -> JobDocument:
-    return JobDocument(new_id(), "note", Raw(to_json({"number": 1})), "default", **fields)  # type: ignore[arg-type]
+    return JobDocument(new_id(), "note", Raw(to_json({"number": 1})), "default", **fields)  # type: ignore[arg-type]  # fields of a document
 
 
 def claimed_job(store: SyncStore) -> ClaimedJob:
@@ -187,8 +192,8 @@ def test_a_thousand_races(crew: Crew, database: Database) -> None:
             claimed = claimed_job(store)
             document = job(more=Extras(blockers=[claimed.id]))
             sides: list[Callable[[], object]] = [
-                lambda document=document: producer.run(lambda: enqueue_guarded([document], None)),  # type: ignore[misc]
-                lambda claimed=claimed: end(worker, claimed, "completed"),  # type: ignore[misc]
+                partial(producer.run, partial(enqueue_guarded, [document], None)),
+                partial(end, worker, claimed, "completed"),
             ]
             if number % 2:
                 sides.reverse()
@@ -200,3 +205,175 @@ def test_a_thousand_races(crew: Crew, database: Database) -> None:
     assert len(waiting) == len(set(waiting))
     for each in (store, producer, worker):
         each.close()
+
+
+#: how a chain ends, or begins anew, on somebody's own transaction
+TURNS: dict[str, Callable[[Client, str, Any], object]] = {
+    "complete_job": lambda client, chain_id, tx: client.complete_job(client.get_chain(chain_id).tail.id, 1, tx=tx),
+    "complete_chain": lambda client, chain_id, tx: client.complete_chain(chain_id, 1, tx=tx),
+    "cancel": lambda client, chain_id, tx: client.cancel(chain_id, tx=tx),
+    "retry": lambda client, chain_id, tx: client.retry(chain_id, tx=tx),
+}
+
+
+@pytest.mark.parametrize("database", EVERY_POSTGRES, indirect=True)  # SQLite refuses to write after an older read
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+@pytest.mark.parametrize("turn", TURNS)
+@pytest.mark.parametrize("is_awaited", [False, True], ids=["nobody waited", "somebody waited"])
+@pytest.mark.parametrize("has_gone_on", [False, True], ids=["first job", "later job"])
+def test_an_older_snapshot(  # noqa: PLR0917 - what may differ
+    crew: Crew, database: Database, level: str, turn: str, is_awaited: bool, has_gone_on: bool
+) -> None:
+    """Somebody comes to wait for a chain, unseen by a transaction that then wants to end it: refused."""
+    note = crew.jobs.note
+    with crew.jobs.app.client() as client, psycopg.connect(database.url) as older:
+        blocker, open_ = client.enqueue_many([note.call(number=1), note.call(number=2)])
+        policy: dict[str, Any] = {"blockers": [blocker, open_], "on_blocker_failure": "run"}
+        if is_awaited:
+            client.enqueue(note.call(number=3), **policy)
+        if has_gone_on:
+            client.complete_job(blocker, note.call(number=1))
+        if turn == "retry":
+            client.cancel(blocker)
+        before = client.get_chain(blocker).status
+        older.execute(f"SET TRANSACTION ISOLATION LEVEL {level}".encode())
+        older.execute("SELECT 1")
+        waiting = client.enqueue(note.call(number=4), **policy)
+        with pytest.raises(WrongIsolation if is_awaited else SerializationConflict):
+            TURNS[turn](client, blocker.id, older)
+        older.rollback()
+        assert client.get_chain(blocker).status == before
+        TURNS[turn](client, blocker.id, None)
+        assert client.get_job(waiting).waiting_for == (2 if turn == "retry" else 1)
+
+
+@pytest.mark.parametrize("database", EVERY_POSTGRES, indirect=True)  # as above
+def test_a_snapshot_that_sees_all(crew: Crew, database: Database) -> None:
+    """Where nobody came later, or only together with the chain, the stricter levels end it like any other."""
+    note = crew.jobs.note
+    with crew.jobs.app.client() as client, psycopg.connect(database.url) as user:
+        user.isolation_level = psycopg.IsolationLevel.SERIALIZABLE
+        chain_id = new_id()
+        batch = [note.call(number=1).options(id=chain_id), note.call(number=2).options(blockers=[chain_id])]
+        _, waiting = client.enqueue_many(batch)
+        client.complete_chain(chain_id, 1, tx=user)
+        user.commit()
+        assert client.get_job(waiting).status == "pending"
+        alone = client.enqueue(note.call(number=3))
+        client.cancel(alone, tx=user)
+        failed = client.enqueue(note.call(number=4), blockers=[alone], on_blocker_failure="cancel", tx=user)
+        user.commit()
+        assert failed.status == "cancelled"
+        again = client.enqueue(note.call(number=5), blockers=[alone], on_blocker_failure="cancel", tx=user)
+        user.commit()
+        assert again.status == "cancelled"
+
+
+@pytest.mark.parametrize("database", EVERY_POSTGRES, indirect=True)  # SQLite has one level
+def test_a_database_with_a_stricter_level(crew: Crew, database: Database) -> None:
+    """Our own connections do not take it over."""
+    database.query(f"ALTER DATABASE {psycopg.conninfo.conninfo_to_dict(database.url)['dbname']} "
+                   "SET default_transaction_isolation = 'serializable'")  # fmt: skip
+    directory = crew.directory / "stricter"
+    directory.mkdir()
+    with crew_on(database.url, directory) as strict, strict.jobs.app.client() as client:
+        first = client.enqueue(strict.jobs.note.call(number=1))
+        second = client.enqueue(strict.jobs.note.call(number=2), blockers=[first])
+        assert strict.jobs.app.drain(timeout=20).completed == 2
+        assert client.get_job(second).status == "completed"
+
+
+def test_a_retried_blocker_is_waited_for_again(crew: Crew, database: Database) -> None:
+    """It had ended, and one who runs in any case was told so; when it begins anew he waits for it once more."""
+    note = crew.jobs.note
+    with crew.jobs.app.client() as client:
+        first, second = client.enqueue_many([note.call(number=1), note.call(number=2)], delay=3600)
+        waiting = client.enqueue(note.call(number=3), blockers=[first, second], on_blocker_failure="run")
+        client.cancel(first)
+        client.retry(first)
+        client.complete_job(second, 2)
+        assert client.get_job(waiting).status == "blocked"
+        client.cancel(first)
+        assert client.get_job(waiting).status == "pending"
+    assert database.query(f"SELECT count(*) FROM {database.job} WHERE status = 'blocked'") == [(0,)]
+
+
+def test_nobody_is_retried_to_be_cancelled(crew: Crew) -> None:
+    """A job that is cancelled with its blockers does not come to wait for one that has failed."""
+    note = crew.jobs.note
+    with crew.jobs.app.client() as client:
+        blocker = client.enqueue(note.call(number=1), delay=3600)
+        waiting = client.enqueue(note.call(number=2), blockers=[blocker], on_blocker_failure="cancel")
+        client.cancel(blocker)
+        (result,) = client.retry(waiting)
+        assert (result.outcome, client.get_job(waiting).status) == ("blocker_failed", "cancelled")
+        assert [each.outcome for each in client.retry([waiting, blocker])] == ["retried", "retried"]
+        assert client.get_job(waiting).status == "blocked"
+
+
+def test_no_batch_closes_a_cycle(crew: Crew, database: Database) -> None:
+    """Jobs that take the places of others, each behind the other's; and chains that go on behind each other."""
+    store = crew.jobs.app.store.sync()
+    first, second = (store.run(partial(enqueue_guarded, [keyed(key)], None))[0].id for key in "ab")
+    with pytest.raises(BlockerCycle):
+        store.run(lambda: enqueue_guarded([keyed("a", second), keyed("b", first)], None))
+    one, other = claimed_job(store), claimed_job(store)
+    batch = [
+        Continuation(claimed.id, claimed.lease_generation, job(more=Extras(blockers=[behind.id])))
+        for claimed, behind in ((one, other), (other, one))
+    ]
+    with pytest.raises(BlockerCycle):
+        store.run(lambda: continue_jobs("w", batch))
+    store.close()
+    assert database.query(f"SELECT count(*) FROM {database.table('job_blocker')}") == [(0,)]
+
+
+def test_a_drain_settles_what_was_left(crew: Crew, database: Database) -> None:
+    """Somebody died between the end of a chain and the news of it; who waits runs in the drain all the same."""
+    note = crew.jobs.note
+    with crew.jobs.app.client() as client:
+        blocker = client.enqueue(note.call(number=1), delay=3600)
+        waiting = client.enqueue(note.call(number=2), blockers=[blocker])
+        database.query(
+            f"UPDATE {database.job} SET status = 'completed', finished_at = created_at WHERE id = '{blocker.id}'"
+        )
+        assert crew.jobs.app.drain().completed == 1
+        assert client.get_job(waiting).status == "completed"
+
+
+def keyed(key: str, *blockers: str) -> JobDocument:
+    extras = Extras(deduplication_key=key, deduplication_scope="unfinished", on_conflict="replace")
+    extras.blockers = list(blockers) or None
+    return job(more=extras)
+
+
+async def test_a_cycle_closed_by_a_race(crew: Crew, database: Database) -> None:
+    """Two put chains behind others that wait for each other's: neither sees it, and the sweep ends one of the jobs."""
+    store = crew.jobs.app.store.sync()
+    first, second = (store.run(partial(enqueue_guarded, [keyed(key)], None))[0].id for key in "ab")
+    behind_first, behind_second = job(more=Extras(blockers=[first])), job(more=Extras(blockers=[second]))
+    store.run(lambda: enqueue_guarded([behind_first, behind_second], None))
+    if database.is_postgres:
+        with psycopg.connect(database.url) as one, psycopg.connect(database.url) as other:
+            _step_through(crew, one, enqueue_guarded([keyed("a", behind_second.id)], None), -1, None)
+            _step_through(crew, other, enqueue_guarded([keyed("b", behind_first.id)], None), -1, None)
+    else:  # one writer, so no race: what a bug would leave
+        store.run(lambda: enqueue_guarded([keyed("a", behind_second.id)], None))
+        database.query(f"UPDATE {database.job} SET status = 'blocked', waiting_for = 1 WHERE id = '{second}'")
+        database.query(
+            f'INSERT INTO {database.table("job_blocker")} (job_id, blocked_by_chain_id, "index", is_resolved) '
+            f"VALUES ('{second}', '{behind_first.id}', 0, 0)"
+        )
+    store.close()
+    cycle = {first, second, behind_first.id, behind_second.id}
+    assert _with_status(database, "blocked") == cycle
+    swept = crew.jobs.app.store.asynchronous()
+    unblocker = Unblocker(PatientStore(swept, timedelta(seconds=30)), lambda _: None)
+    assert (await unblocker.run_once())["cycles"] == 1
+    assert (await unblocker.run_once())["cycles"] == 0
+    await swept.close()
+    assert _with_status(database, "dead_letter") == {max(cycle)}
+
+
+def _with_status(database: Database, status: str) -> set[str]:
+    return {str(row[0]) for row in database.query(f"SELECT id FROM {database.job} WHERE status = '{status}'")}

@@ -5,6 +5,7 @@ A second signal stops at once; nothing waits for a lease to expire.
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from dataclasses import replace
@@ -13,7 +14,9 @@ from datetime import timedelta
 import pytest
 
 from tests.crew.database import Database
+from tests.crew.jobs import slow_farewell
 from tests.crew.process import BRISK, Crew
+from tests.crew.supervised import supervised
 from tests.crew.waiting import wait_for
 
 #: leases so long that nothing in these tests can come back by their end, or by a missing heartbeat
@@ -138,6 +141,31 @@ def test_second_signal_stops_at_once(crew: Crew, database: Database, number: sig
     assert {(row.status, row.attempt) for row in database.jobs()} == {("pending", 0)}
 
 
+@EXPENSIVE
+def test_stuck_thread_is_gone_before_its_job_is_started_again(crew: Crew, database: Database) -> None:
+    """Nobody can stop a thread: its job goes back as the last act of its process, beside handlers that do not stop."""
+    with crew.jobs.app.client() as client:
+        client.enqueue(crew.jobs.beat.call(number=0, gate=str(crew.gate())))
+        client.enqueue(crew.jobs.stubborn.call(number=1, gate=str(crew.gate())))
+    first = crew.start(replace(SLOW_TO_SUSPECT, stop_deadline=timedelta(seconds=0.5)), lifespan=slow_farewell)
+    crew.ledger.wait("started", 2)
+    first.send(signal.SIGTERM)
+    wait_for(lambda: "SIGTERM: no new jobs" in crew.said, "the signal was heard")
+
+    crew.start(replace(SLOW_TO_SUSPECT, poll=timedelta(seconds=0.02)))
+
+    crew.ledger.wait("started", 4)
+    assert first.join() == 0
+    entries = [entry for entry in crew.ledger.read() if entry.number == 0]
+    again = next(index for index, entry in enumerate(entries) if entry.generation == 2)
+    # Between the commit of its last act and the end of the process lie milliseconds; a beat takes two of them.
+    assert sum(entry.generation == 1 for entry in entries[again:]) <= 10
+    assert {entry.generation for entry in entries[-10:]} == {2}
+    assert {(row.attempt, row.crash_count) for row in database.jobs()} == {(1, 0)}
+    crew.gate().touch()
+    assert database.wait_finished() == {"completed": 2}
+
+
 @pytest.mark.parametrize("database", ["pg18"], indirect=True)
 def test_claim_that_is_under_way_is_given_back(crew: Crew, database: Database) -> None:
     """SIGTERM meets a claim that waits for a lock inside PostgreSQL; it is committed later, and nothing is held."""
@@ -145,7 +173,7 @@ def test_claim_that_is_under_way_is_given_back(crew: Crew, database: Database) -
         client.enqueue_many([crew.jobs.note.call(number=n) for n in range(5)])
     with database.write_lock():
         worker = crew.start(SLOW_TO_SUSPECT)
-        database.wait_blocked_statement("picked AS")
+        database.wait_blocked_statement("WITH lane AS")
         worker.send(signal.SIGTERM)
     assert worker.join() == 0
 
@@ -174,3 +202,97 @@ def test_worker_waiting_for_its_database_can_be_stopped(crew: Crew) -> None:
     wait_for(lambda: "cannot start yet" in crew.said, "it waits for its database")
 
     assert worker.stop() == 0
+
+
+# --- several processes under a supervisor ---------------------------------------------------------------------------
+
+#: as SLOW_TO_SUSPECT
+SUPERVISED = (
+    "--processes=3",
+    "--concurrency=2",
+    "--heartbeat=5s",
+    "--dead-after=5m",
+    "--lease=1h",
+    "--renew=1m",
+    "--poll=500ms",
+)
+
+
+def _fill(crew: Crew, count: int) -> None:
+    """As many jobs that wait for the gate as there are slots; half of them in threads."""
+    with crew.jobs.app.client() as client:
+        for job in (crew.jobs.hold, crew.jobs.hold_sync):
+            client.enqueue_many([job.call(number=n, gate=str(crew.gate())) for n in range(count // 2)])
+    crew.ledger.wait("started", count)
+
+
+@EXPENSIVE
+@pytest.mark.parametrize("is_for_all", [False, True], ids=["supervisor", "everybody"])
+def test_all_processes_finish_what_they_run(crew: Crew, database: Database, is_for_all: bool) -> None:
+    """SIGTERM with jobs in every process: they finish, nothing new is claimed, nobody is left.
+
+    A service manager may signal every process; that is one signal for each, not two.
+    """
+    with supervised(crew, *SUPERVISED, "--stop-deadline=20s") as supervisor:
+        pids = supervisor.wait_serving(3)
+        _fill(crew, 6)
+        assert {entry.pid for entry in crew.ledger.read("started")} == set(pids)
+
+        for pid in (*pids, supervisor.pid) if is_for_all else (supervisor.pid,):
+            os.kill(pid, signal.SIGTERM)
+        wait_for(lambda: supervisor.said.count("the supervisor: no new jobs") == 3, "the order was heard")
+        with crew.jobs.app.client() as client:
+            client.enqueue_many([crew.jobs.note.call(number=n) for n in range(100, 130)])
+        crew.gate().touch()
+
+        assert supervisor.join() == 0
+        assert supervisor.processes == set()
+    rows = database.jobs()
+    assert {(row.status, row.attempt) for row in rows[:6]} == {("completed", 1)}
+    assert {(row.status, row.attempt, row.lease_generation) for row in rows[6:]} == {("pending", 0, 0)}
+    assert database.workers() == {}
+
+
+@EXPENSIVE
+@pytest.mark.parametrize("way", ["deadline", "second signal", "everybody is signalled", "supervisor is killed"])
+def test_all_processes_release_what_does_not_finish(crew: Crew, database: Database, way: str) -> None:
+    """Whatever stops them: every job is back, its attempt refunded; nothing runs in the database or in a process."""
+    deadline = "60s" if way == "second signal" else "500ms"
+    with supervised(crew, *SUPERVISED, f"--stop-deadline={deadline}") as supervisor:
+        pids = supervisor.wait_serving(3)
+        _fill(crew, 6)
+        began = time.monotonic()
+        if way == "supervisor is killed":
+            supervisor.send(signal.SIGKILL)
+        elif way == "everybody is signalled":
+            for pid in (supervisor.pid, *pids):
+                os.kill(pid, signal.SIGTERM)
+        else:
+            supervisor.send(signal.SIGTERM)
+        if way == "second signal":
+            wait_for(lambda: "SIGTERM: all processes stop" in supervisor.said, "the first signal was heard")
+            supervisor.send(signal.SIGTERM)
+
+        assert supervisor.join() == (-signal.SIGKILL if way == "supervisor is killed" else 0)
+        wait_for(lambda: not supervisor.processes, "every process has ended")
+        assert time.monotonic() - began < 10
+    assert {(row.status, row.attempt, row.crash_count) for row in database.jobs()} == {("pending", 0, 0)}
+    assert database.query(f"SELECT count(*) FROM {database.table('job_attempt')}") == [(0,)]
+    assert database.workers() == {}
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_process_that_does_not_stop_holds_up_nobody(crew: Crew, database: Database) -> None:
+    """One of three is frozen when SIGTERM comes: the others release their jobs, it is killed, and nobody is left."""
+    options = (*SUPERVISED, "--stop-deadline=500ms", "--kill-after=3s")
+    with supervised(crew, *options) as supervisor:
+        frozen, *others = supervisor.wait_serving(3)
+        _fill(crew, 6)
+        os.kill(frozen, signal.SIGSTOP)
+        supervisor.send(signal.SIGTERM)
+        assert supervisor.join() == 1
+        assert supervisor.processes == set()
+    held = {entry.job_id for entry in crew.ledger.read("started") if entry.pid == frozen}
+    released = [row for row in database.jobs() if row.id not in held]
+    assert len(others) == len(held) == 2
+    assert {(row.status, row.attempt) for row in released} == {("pending", 0)}

@@ -71,7 +71,7 @@ BAD: dict[str, tuple[Enqueue, type[HoldfastError], str]] = {
     "headers": (_options(headers={"a": 1}), InvalidOption, "headers"),
     "unknown option": (_options(colour="red"), InvalidOption, "colour='red'"),
     "second of a batch": (
-        lambda jobs, client, tx: client.enqueue_many([jobs.note.call(number=1), "not a call"], tx=tx),  # type: ignore[arg-type]
+        lambda jobs, client, tx: client.enqueue_many([jobs.note.call(number=1), "not a call"], tx=tx),  # type: ignore[arg-type]  # wrong
         InvalidOption,
         "not a call",
     ),
@@ -122,7 +122,7 @@ def test_wrong_transaction(crew: Crew, database: Database, wrong: str, tmp_path:
                     client.enqueue(call, tx=tx)
             case _:
                 with pytest.raises(WrongConnection, match="a sync client takes"):
-                    client.enqueue(call, tx=object())  # type: ignore[arg-type]
+                    client.enqueue(call, tx=object())  # type: ignore[arg-type]  # wrong
 
     assert database.jobs() == []
 

@@ -14,8 +14,8 @@ from holdfast import App
 from tools.postgres_server import PostgresAddress
 
 _TABLES = (
-    *("job", "job_attempt", "job_blocker", "job_step", "job_log", "deduplication", "processed", "audit"),
-    *("worker", "prefetch"),
+    *("job", "job_attempt", "job_blocker", "job_step", "job_signal", "job_log", "deduplication", "processed", "audit"),
+    *("worker", "retired", "prefetch"),
 )
 
 

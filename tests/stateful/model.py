@@ -37,13 +37,18 @@ class Record:
     is_tail: bool = True
     output: int | None = None
     is_cancel_requested: bool = False
+    crashes: int = 0
+    expires_at: datetime | None = None
+    refused_since: datetime | None = None
+    worker: str = ""
+    leased_until: datetime | None = None
 
     def observed(self) -> tuple[object, ...]:
         """What anybody can see of it."""
         return (
             *(self.type_name, self.chain_id, self.chain_type, self.chain_index, self.number, self.priority),
             *(self.scheduled_at, self.ready_at, self.status, self.attempt, self.generation, self.revision),
-            *(self.output, len(self.unresolved)),
+            *(self.output, len(self.unresolved), self.crashes, self.expires_at),
         )
 
 
@@ -61,6 +66,7 @@ class Order:
     on_conflict: str = "keep"
     blockers: tuple[str, ...] = ()
     policy: str | None = None
+    expires: int | None = None
 
 
 class Refused(Exception):
@@ -137,6 +143,7 @@ class Model:
             *(due, due, "pending"),
             key=order.key,
             scope=order.scope if order.key else None,
+            expires_at=None if order.expires is None else self.now + timedelta(seconds=order.expires),
         )
         self.jobs[job.id] = job
         self._block(job, order)
@@ -155,7 +162,8 @@ class Model:
         elif job.status == "blocked":
             job.ready_at = max(job.scheduled_at, self.now)
         job.number, job.priority, job.key, job.scope = order.number, order.priority, order.key, order.scope
-        job.attempt, job.max_attempts, job.status = 0, None, "pending"
+        job.attempt, job.crashes, job.max_attempts, job.status = 0, 0, None, "pending"
+        job.refused_since = None
         job.revision += 1
         job.blockers, job.unresolved = [], set()
         self._block(job, order)
@@ -174,6 +182,10 @@ class Model:
             if failed and order.policy == "cancel":
                 self._end(job, "cancelled")
 
+    def _has_failed(self, chain_id: str) -> bool:
+        tail = self.tail(chain_id)
+        return tail is not None and tail.status in ("dead_letter", "cancelled")
+
     def _awaits(self, chains: Iterable[str], target: str) -> bool:
         seen, open_ = set(), list(chains)
         while open_:
@@ -188,14 +200,34 @@ class Model:
 
     # --- holders ------------------------------------------------------------------------------------------------------
 
-    def claim(self, limit: int) -> list[tuple[str, int]]:
-        due = [job for job in self.jobs.values() if job.status == "pending" and job.ready_at <= self.now]
-        due.sort(key=lambda job: (job.priority, job.ready_at, job.seq))
-        for job in due[:limit]:
-            job.status = "running"
-            job.attempt += 1
-            job.generation += 1
-        return [(job.id, job.generation) for job in due[:limit]]
+    def claim(self, worker: str, limit: int, lease: timedelta) -> list[tuple[str, int]]:
+        """Those that no worker has died of."""
+        return [self._start(job, worker, lease) for job in self._due(suspects=False)[:limit]]
+
+    def claim_suspect(self, worker: str, lease: timedelta) -> list[tuple[str, int]]:
+        """One at a time."""
+        return [self._start(job, worker, lease) for job in self._due(suspects=True)[:1]]
+
+    def _due(self, *, suspects: bool) -> list[Record]:
+        due = [
+            job
+            for job in self.jobs.values()
+            if job.status == "pending"
+            and job.ready_at <= self.now
+            and bool(job.crashes) == suspects
+            and not self._is_overdue(job)
+        ]
+        return sorted(due, key=lambda job: (job.priority, job.ready_at, job.seq))
+
+    def _is_overdue(self, job: Record) -> bool:
+        is_unstarted = job.status in WAITING and job.attempt == 0
+        return is_unstarted and job.expires_at is not None and job.expires_at <= self.now
+
+    def _start(self, job: Record, worker: str, lease: timedelta) -> tuple[str, int]:
+        job.status, job.worker, job.leased_until = "running", worker, self.now + lease
+        job.attempt += 1
+        job.generation += 1
+        return job.id, job.generation
 
     def _held(self, job_id: str, generation: int) -> Record | None:
         job = self.jobs.get(job_id)
@@ -213,6 +245,7 @@ class Model:
         job = self._held(job_id, generation)
         if job is None:
             return False
+        job.refused_since = None
         if job.is_cancel_requested:
             self._end(job, "cancelled")
         elif is_final or job.attempt >= (job.max_attempts or attempts):
@@ -221,26 +254,64 @@ class Model:
             job.status, job.ready_at = "pending", self.now + timedelta(seconds=delay)
         return True
 
-    def release(self, job_id: str, generation: int) -> bool:
+    def release(self, job_id: str, generation: int, *, is_started: bool) -> bool:
         job = self._held(job_id, generation)
         if job is None:
             return False
+        if is_started:
+            job.expires_at = job.refused_since = None
+        self._put_back(job, job.ready_at)
+        return True
+
+    def snooze(self, job_id: str, generation: int, delay: int) -> bool:
+        job = self._held(job_id, generation)
+        if job is None:
+            return False
+        job.expires_at = job.refused_since = None
+        self._put_back(job, self.now + timedelta(seconds=delay))
+        return True
+
+    def refuse(self, job_id: str, generation: int, patience: timedelta) -> bool:
+        """By a worker that does not know its type: for as long as it has been refused, and not for ever."""
+        job = self._held(job_id, generation)
+        if job is None:
+            return False
+        job.refused_since = job.refused_since or self.now
+        waited = self.now - job.refused_since
+        pause = min(max(waited, timedelta(seconds=1)), timedelta(minutes=5))
+        self._put_back(job, self.now + pause, ends="dead_letter" if waited >= patience else None)
+        return True
+
+    def _put_back(self, job: Record, ready_at: datetime, ends: str | None = None) -> None:
+        """With its attempt refunded; unless it ends by this."""
         job.attempt -= 1
         if job.is_cancel_requested:
             self._end(job, "cancelled")
+        elif ends:
+            self._end(job, ends)
         else:
-            job.status = "pending"
-        return True
+            job.status, job.ready_at = "pending", ready_at
+
+    def renew(self, job_id: str, generation: int, lease: timedelta) -> tuple[bool, bool]:
+        """Whether it is still the holder's, and whether he is asked to stop."""
+        job = self._held(job_id, generation)
+        if job is not None:
+            job.leased_until = self.now + lease
+        return job is not None, job is not None and job.is_cancel_requested
 
     def go_on(self, job_id: str, generation: int, order: Order) -> bool:
         """Continue a chain."""
+        known = self.jobs.get(job_id)
+        # Blockers are looked at before the fence: they are locked first.
+        if known is not None and self._awaits(order.blockers, known.chain_id):
+            raise Refused("BlockerCycle")
         job = self._held(job_id, generation)
         if job is None:
             return False
-        if self._awaits(order.blockers, job.chain_id):
-            raise Refused("BlockerCycle")
         job.status, job.is_tail = "completed", False
-        self._follow(job, order)
+        following = self._follow(job, order)
+        if job.is_cancel_requested:
+            self._end(following, "cancelled")
         return True
 
     def _follow(self, parent: Record, order: Order) -> Record:
@@ -253,6 +324,37 @@ class Model:
         self.jobs[following.id] = following
         self._block(following, order)
         return following
+
+    # --- housekeeping -------------------------------------------------------------------------------------------------
+
+    def reap(self, dead: str, *, attempts: int, crash_cap: int) -> tuple[int, int, int]:
+        """What the dead worker held, and whatever was not renewed; how many returned, died and were cancelled."""
+        counts = {"pending": 0, "dead_letter": 0, "cancelled": 0}
+        held = [job for job in self.jobs.values() if job.status == "running"]
+        for job in held:
+            is_crash = job.worker == dead
+            if not is_crash and (job.leased_until is None or job.leased_until >= self.now):
+                continue
+            job.crashes += is_crash
+            job.refused_since = None
+            if is_crash:
+                job.expires_at = None
+            if job.is_cancel_requested:
+                self._end(job, "cancelled")
+            elif job.crashes >= crash_cap or (job.attempt >= (job.max_attempts or attempts)):
+                self._end(job, "dead_letter")
+            else:
+                job.status, job.ready_at = "pending", self.now + timedelta(seconds=2 ** (job.attempt - 1))
+            counts[job.status] += 1
+        return counts["pending"], counts["dead_letter"], counts["cancelled"]
+
+    def expire(self) -> int:
+        """Whatever was not started in time; those that are cancelled for it may have been overdue themselves."""
+        overdue = [job for job in self.jobs.values() if self._is_overdue(job)]
+        for job in overdue:
+            if job.status in WAITING:
+                self._end(job, "cancelled")
+        return len(overdue)
 
     # --- people -------------------------------------------------------------------------------------------------------
 
@@ -278,7 +380,7 @@ class Model:
             return "requested"
         return "wrong_status"
 
-    def retry(self, chain_id: str) -> str:
+    def retry(self, chain_id: str) -> str:  # noqa: PLR0911 - one for each outcome
         tail = self.tail(chain_id)
         if tail is None:
             return "not_found"
@@ -286,13 +388,25 @@ class Model:
             return "wrong_status"
         if any(blocker not in self.jobs for blocker in tail.unresolved):
             return "blocker_gone"
+        # Whoever was told that it had ended, and still waits for others, waits for it again.
+        told = [job for job in self.jobs.values() if chain_id in job.blockers and job.unresolved - {chain_id}]
+        again = [chain_id, *(job.chain_id for job in told if job.status == "blocked")]
+        if any(self._awaits(tail.unresolved, each) for each in again):
+            return "blocker_cycle"
+        if tail.policy == "cancel" and any(self._has_failed(blocker) for blocker in tail.unresolved):
+            return "blocker_failed"
         first = self.jobs[chain_id]
         if first.key is not None:
             holder = self.holder(first.chain_type, first.key)
             if holder is not None and holder != chain_id:
                 return "key_taken"
             self.keys[first.chain_type, first.key] = (chain_id, first.scope or "")
-        tail.attempt, tail.is_cancel_requested, tail.ready_at = 0, False, self.now
+        for job in told:
+            job.unresolved.add(chain_id)
+        if tail.attempt or (tail.expires_at is not None and tail.expires_at <= self.now):
+            tail.expires_at = None
+        tail.attempt, tail.crashes, tail.is_cancel_requested, tail.refused_since = 0, 0, False, None
+        tail.ready_at = max(self.now, tail.scheduled_at)
         tail.status = "blocked" if tail.unresolved else "pending"
         return "retried"
 
@@ -303,21 +417,49 @@ class Model:
         if tail.status not in WAITING:
             return "wrong_status"
         tail.scheduled_at = self.now + timedelta(seconds=delay)
+        tail.refused_since = None
         if tail.status == "pending":
             tail.ready_at = tail.scheduled_at
         return "rescheduled"
 
-    def delete(self, chain_id: str) -> str:
-        if chain_id not in self.jobs:
+    def remove(self, type_name: str, key: str) -> str:
+        holder = self.holder(type_name, key)
+        if holder is None:
             return "not_found"
-        if self.dependants(chain_id):
-            raise Refused("ChainNeeded")
-        for job in [job for job in self.jobs.values() if job.chain_id == chain_id]:
+        tail = self.tail(holder)
+        if tail is not None and tail.chain_index == 0 and tail.status in WAITING:
+            if self.dependants(holder):
+                return "needed"
+            del self.keys[type_name, key]
+            del self.jobs[holder]
+            return "removed"
+        del self.keys[type_name, key]
+        if tail is not None:
+            self.jobs[holder].key = self.jobs[holder].scope = None
+            if tail.status in UNFINISHED:  # the attempt that runs is the last one, or the next one is
+                tail.max_attempts = tail.attempt + (tail.status != "running")
+        return "key_given_up"
+
+    def delete(self, chain_id: str, *, cascade: bool) -> list[str]:
+        """With cascade, also what it waited for; nothing that others need, or that others have waited for."""
+        if chain_id not in self.jobs:
+            return ["not_found"]
+        doomed, open_ = set(), [chain_id]
+        while open_:
+            doomed.add(chain := open_.pop())
+            if cascade:
+                members = [job for job in self.jobs.values() if job.chain_id == chain]
+                open_ += [each for job in members for each in job.blockers if each in self.jobs and each not in doomed]
+        for chain in doomed:
+            others = [job for job in self.jobs.values() if chain in job.blockers and job.chain_id not in doomed]
+            if any(job.status in UNFINISHED or chain != chain_id for job in others):
+                raise Refused("ChainNeeded")
+        for job in [job for job in self.jobs.values() if job.chain_id in doomed]:
             del self.jobs[job.id]
         for key, (holder, scope) in list(self.keys.items()):
-            if holder == chain_id and scope != "forever":
+            if holder in doomed and scope != "forever":
                 del self.keys[key]
-        return "deleted"
+        return ["deleted"] * len(doomed)
 
     # --- endings ------------------------------------------------------------------------------------------------------
 

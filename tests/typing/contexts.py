@@ -10,7 +10,9 @@ from typing import Any, assert_type
 
 import psycopg
 
+import holdfast
 from holdfast import App, Blocker, Call, Cancellation, Context, JobHandle, SyncContext
+from holdfast.testing import FakeContext
 
 app = App("sqlite:///never-opened.db")
 
@@ -61,6 +63,11 @@ def in_a_thread(ctx: SyncContext, order_id: int) -> str:
     assert_type(ctx.continue_with(last.call(order_id=1)), str)
     return ctx.continue_with(last.call(order_id=order_id))
 
+
+assert_type(holdfast.testing.context(), FakeContext)
+assert_type(holdfast.testing.drain(app).expired, int)
+assert_type(app.drain().completed, int)
+holdfast.tasting  # type: ignore[attr-defined]  # noqa: B018 - must be an error
 
 declared: JobHandle[..., str] = app.declare("elsewhere", input={"order_id": int}, output=str)
 call: Call[str] = declared.call(order_id=1)

@@ -4,52 +4,60 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import inspect
 import os
 import sys
 import threading
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, TypeVar, Unpack, overload
 
+from holdfast.app.decorators import BatchDecorator, JobDecorator
+from holdfast.app.draining import Drained, drain
 from holdfast.app.job_handle import JobHandle
+from holdfast.app.purpose import refuse_purposeless
+from holdfast.app.registry import JobOptions, JobSettings, Registry
 from holdfast.client import AsyncClient, Client
 from holdfast.client.attendance import Attendance, Surroundings
-from holdfast.errors import DuplicateJobType, InvalidJobType, InvalidOption, UnknownJobType
+from holdfast.errors import InvalidJobType, InvalidOption, UnknownJobType
 from holdfast.model.call import Call
-from holdfast.model.clock import Clock, Duration, checked_duration
+from holdfast.model.clock import Clock, Duration
 from holdfast.model.declared import stand_in
-from holdfast.model.dedup import Dedup
 from holdfast.model.fork import forget_after_fork
 from holdfast.model.identifiers import checked_name
 from holdfast.model.ids import IdGenerator, Ids, checked_id, checked_uuid, new_ids
-from holdfast.model.job_type import CallSignature, JobType
-from holdfast.model.payload import DEFAULT_LIMIT, PayloadCodec
-from holdfast.model.retry import Retry
-from holdfast.notify import Hinter, Waker, chain_channel, open_chain_listener, open_hinter, open_waker
+from holdfast.model.partition import Ordering
+from holdfast.model.payload import DEFAULT_LIMIT
+from holdfast.model.retention import Keep, KeepFor
+from holdfast.model.schedule import AppSchedules, RuleOptions, checked_definition, checked_rule
+from holdfast.notify import (
+    Notifier,
+    NotifierConfig,
+    PollingNotifier,
+    Silence,
+    Waker,
+    checked_notifier,
+    open_notifier,
+)
 from holdfast.stores import Store, StoreConfig, open_store
-from holdfast.worker import Context, Handler, Hints, SyncContext, Worker, WorkerConfig
+from holdfast.worker import Hints, Middleware, OnDead, OnError, Worker, WorkerConfig, WorkerSettings
+from holdfast.worker.config import with_settings
+from holdfast.worker.executors.handler_process import Kit
+from holdfast.worker.executors.main_guard import refuse_while_importing
+from holdfast.worker.executors.processes import ProcessPlan
+from holdfast.worker.lifespan import Lifespan
 
-P = ParamSpec("P")
 R = TypeVar("R")
+E = TypeVar("E", bound=OnError)
+D = TypeVar("D", bound=OnDead)
+H = TypeVar("H", bound=JobHandle[..., Any])
 
-_CONTEXTS = (Context, SyncContext)
+Managed = AbstractAsyncContextManager[Any] | AbstractContextManager[Any]
 
-
-class JobDecorator(Protocol):
-    """The typed decorator that `app.job(…)` returns."""
-
-    @overload
-    def __call__(self, fn: Callable[Concatenate[Context, P], Awaitable[R]], /) -> JobHandle[P, R]: ...
-    @overload
-    def __call__(self, fn: Callable[Concatenate[SyncContext, P], R], /) -> JobHandle[P, R]: ...
-    @overload
-    def __call__(self, fn: Callable[P, Awaitable[R]], /) -> JobHandle[P, R]: ...
-    @overload
-    def __call__(self, fn: Callable[P, R], /) -> JobHandle[P, R]: ...
+#: what a worker starts for handlers with executor="process"
+_HANDLER_PROCESS = (sys.executable, "-m", "holdfast.app.handler_process")
 
 
 class App:
@@ -60,8 +68,20 @@ class App:
     - `schema` ("holdfast"), `prefix`, `id_type` ("uuid"), `auto_migrate` (no; SQLite always), `synchronous` ("full"),
       `journal` ("wal"), `pool_size` (10): see `StoreConfig`.
     - `notify` (yes): send and receive wake-up hints; without, workers poll.
+    - `notifier` (the database itself): what carries them instead: `redis://…`, `nats://…`, or `local` for hints that do
+      not leave the process.
+    - `listen_url` ($HOLDFAST_LISTEN_URL, else `url`): where to LISTEN, if `url` leads through a transaction pooler.
+    - `pooled` (found out for each connection): whether `url` leads through one; see `StoreConfig`.
+    - `channel` ("holdfast"): prefix of the notification channels.
     - `payload_limit` (1 MiB): largest input or output.
-    - `new_ids`: makes job ids; must return UUID text unless `id_type` is "text".
+    - `keep` (7 days for what completed, 90 for dead letters, 30 for what was cancelled): how long chains are kept once
+      they have ended, for types that do not say it themselves; see `Keep`.
+    - `new_ids`: makes job ids; must return UUID text unless `id_type` is "text". Each must be new: one that exists is
+      taken for the same job, sent again because its answer was lost.
+    - `middleware` (none): functions `(ctx, call_next)` around every attempt, the first outermost; an `async def` one is
+      for async handlers, a `def` one for the others.
+    - `lifespan` (none): takes the app and returns a context manager, of either kind, that is entered before a worker's
+      first job and left after its last; what it yields is `ctx.state`.
     """
 
     def __init__(
@@ -77,12 +97,37 @@ class App:
         journal: str = "wal",
         pool_size: int = 10,
         notify: bool = True,
+        notifier: str | None = None,
+        listen_url: str | None = None,
+        pooled: bool | None = None,
         channel: str = "holdfast",
         payload_limit: int = DEFAULT_LIMIT,
         new_ids: IdGenerator = new_ids,
         clock: Clock | None = None,
+        keep: Keep | KeepFor | None = None,
+        middleware: Sequence[Middleware] = (),
+        lifespan: Callable[[App], Managed] | None = None,
     ) -> None:
         self.name = checked_name("name", name)
+        self._url = _default_url() if url is None else url
+        #: what makes the same app in another process; a clock and functions do not go there
+        self._settings = {
+            "url": self._url,
+            "name": name,
+            "schema": schema,
+            "prefix": prefix,
+            "id_type": id_type,
+            "auto_migrate": auto_migrate,
+            "synchronous": synchronous,
+            "journal": journal,
+            "pool_size": pool_size,
+            "notify": notify,
+            "notifier": notifier,
+            "listen_url": listen_url,
+            "pooled": pooled,
+            "channel": channel,
+            "payload_limit": payload_limit,
+        }
         config = StoreConfig(
             schema=schema,
             prefix=prefix,
@@ -93,22 +138,27 @@ class App:
             journal=journal,
             clock=clock,
             pool_size=pool_size,
+            pooled=pooled,
         )
         if type(payload_limit) is not int or payload_limit < 1:
             raise InvalidOption("payload_limit", payload_limit, "must be a positive number of bytes")
-        self._url = _default_url() if url is None else url
         self.store: Store = open_store(self._url, config)
         self._config = config
         self._notify = notify
-        self._payload_limit = payload_limit
+        self._notifier_url = None if notifier is None else checked_notifier(notifier)
+        #: where to LISTEN; may be changed until the first worker or wait
+        self.listen_url = listen_url or os.environ.get("HOLDFAST_LISTEN_URL") or None
+        self._new_ids = new_ids
         self._ids = Ids(new_ids, checked_uuid if id_type == "uuid" else checked_id)
-        self._handlers: dict[str, Handler] = {}
-        self._handles: dict[str, JobHandle[Any, Any]] = {}
-        self._job_types: dict[str, JobType] = {}
+        self._registry = Registry(self, payload_limit, middleware, keep)
+        self._schedules = AppSchedules(self.name)
+        self._lifespan = lifespan
+        self._on_error: list[OnError] = []
+        self._on_dead: list[OnDead] = []
         self._attendance = Attendance(self._surroundings)
         self._lock = threading.Lock()
         forget_after_fork(self)
-        self._hinter: Hinter | None = None
+        self._notifier: Notifier | None = None
         self._shared_client: Client | None = None
         self._async_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncClient] = (
             weakref.WeakKeyDictionary()
@@ -120,20 +170,17 @@ class App:
 
     # --- registration -------------------------------------------------------------------------------------------------
 
+    @overload
     def job(
-        self,
-        without_parentheses: None = None,
-        /,
-        *,
-        name: str | None = None,
-        aliases: Iterable[str] = (),
-        queue: str = "default",
-        priority: int = 0,
-        retry: Retry | None = None,
-        timeout: Duration | None = None,
-        expires: Duration | None = None,
-        dedup: Callable[..., Dedup | str | None] | None = None,
-    ) -> JobDecorator:
+        self, without_parentheses: None = None, /, *, batch: None = None, **options: Unpack[JobSettings]
+    ) -> JobDecorator: ...
+    @overload
+    def job(
+        self, without_parentheses: None = None, /, *, batch: int, **options: Unpack[JobSettings]
+    ) -> BatchDecorator: ...
+    def job(
+        self, without_parentheses: None = None, /, *, batch: int | None = None, **options: Unpack[JobSettings]
+    ) -> JobDecorator | BatchDecorator:
         """Register a function as a job type.
 
         - `name` (the function's): how its jobs are stored; must stay the same while jobs exist, or
@@ -142,22 +189,25 @@ class App:
         - `timeout` (none): how long one attempt may take.
         - `expires` (never): a job that has not been started this long after its enqueue is cancelled.
         - `dedup` (none): makes a deduplication key of a call's arguments, or None for a call without one.
+        - `partition_key` (none): the key of all its jobs, or makes one of a call's arguments; jobs of one queue
+          with the same key run one at a time. `ordering` ("fifo"): in the order of their enqueue, each waiting for
+          every earlier one; or "serial": whichever is due. `shards` (one): over how many sub-keys a key is spread.
+        - `concurrency_key` (none): likewise a key or what makes one; the queue's `key_concurrency` and `key_rate` go
+          for each such key.
+        - `executor` ("auto": async on the event loop, `def` in a thread): "process" runs the function in a process of
+          its own, which is killed when its time is up; for work that keeps a core busy or may crash.
+        - `keep` (the app's): how long its chains are kept once they have ended; a `Keep`, or a duration for those that
+          completed.
+        - `batch` (none): how many jobs one call takes at most; the function has one parameter, `Batch[T]`.
+        - `middleware` (none): functions `(ctx, call_next)` around every attempt, inside those of the app; around a
+          batch they get the batch, and those of the app stay out.
         """
         if without_parentheses is not None:
             raise InvalidJobType("write @app.job() with parentheses")
+        checked = JobOptions(batch=batch, **options)
 
         def register(fn: Callable[..., Any]) -> JobHandle[Any, Any]:
-            job_type = self._job_type(fn, name, queue, priority, retry or Retry(), timeout, expires, dedup)
-            job_type = replace(job_type, aliases=_checked_aliases(job_type.name, aliases))
-            handler = Handler(job_type, fn)
-            for known_as in (job_type.name, *job_type.aliases):
-                self._refuse_conflict(known_as, fn)
-            for known_as in (job_type.name, *job_type.aliases):
-                self._handlers[known_as] = handler
-                self._job_types[known_as] = job_type
-            handle: JobHandle[Any, Any] = JobHandle(self, job_type, fn)
-            self._handles[job_type.name] = handle
-            return handle
+            return self._registry.add(fn, checked)
 
         return register
 
@@ -171,117 +221,165 @@ class App:
         priority: int = 0,
         timeout: Duration | None = None,
         expires: Duration | None = None,
+        partition_key: Callable[..., str | None] | str | None = None,
+        concurrency_key: Callable[..., str | None] | str | None = None,
+        ordering: Ordering = "fifo",
+        shards: int | None = None,
     ) -> JobHandle[..., R]:
         """A job type that this app enqueues and another one handles, under the same name.
 
         - `input` (no arguments): a mapping of names to types, or a class with typed fields (dataclass, TypedDict …).
         - `output` (anything): what its jobs return.
-        - `queue`, `priority`, `timeout`, `expires`: as for `job`; give those of the app that handles it.
+        - `queue`, `priority`, `timeout`, `expires`, `partition_key`, `concurrency_key`, `ordering`, `shards`: as for
+          `job`; give those of the app that handles it.
 
             charge = app.declare("charge_card", input={"order_id": int}, output=str, queue="billing")
             client.enqueue(charge.call(order_id=9182))
         """
         fn = stand_in(checked_name("name", name), input, output)
-        self._refuse_conflict(name, fn)
-        job_type = self._job_type(fn, name, queue, priority, Retry(), timeout, expires, None)
-        handle: JobHandle[..., R] = JobHandle(self, job_type, fn)
-        self._handles[name] = handle
-        self._job_types[name] = job_type
-        return handle
+        options = JobOptions(
+            name=name,
+            queue=queue,
+            priority=priority,
+            timeout=timeout,
+            expires=expires,
+            partition_key=partition_key,
+            concurrency_key=concurrency_key,
+            ordering=ordering,
+            shards=shards,
+        )
+        return self._registry.declare(fn, options)
+
+    def schedule(
+        self,
+        cron: str | None = None,
+        *,
+        every: Duration | None = None,
+        name: str | None = None,
+        arguments: Mapping[str, object] | None = None,
+        **options: Unpack[RuleOptions],
+    ) -> Callable[[H], H]:
+        """Have a job enqueued again and again: by a cron expression, or at an interval. Stands above `@app.job()`.
+
+        - `cron`: minute, hour, day of month, month and day of week, or six fields with the second first, or `@hourly`,
+          `@daily`, `@weekly`, `@monthly`, `@yearly`; or
+        - `every`: an interval of a second or more; its ticks are whole intervals since 1970 in UTC.
+        - `name` (the job type's): its name in this app.
+        - `arguments` (none): what the job is called with.
+        - `timezone` ("UTC"): whose clocks a cron expression goes by. Entries with fixed hours run once on the days when
+          these are changed, entries for every hour follow real time.
+        - `catch_up` ("skip"): what becomes of ticks that are more than a minute late: nothing, "one" job for the latest
+          of them, or a job for each: "all". `max_age` (none; a day for "all"): older ticks are not caught up.
+        - `overlap` ("allow"): "skip" enqueues nothing while the schedule's last chain is unfinished.
+        - `jitter` (none): jobs may run up to so much later than their tick, each by another part of it.
+
+        A tick enqueues one job, whoever is alive; the first tick is the first after a worker with this code has
+        started, or after `holdfast schedules sync`. A schedule that is changed or removed in code is changed or retired
+        in the database once no worker that has it otherwise lives.
+
+            @app.schedule("0 7 * * mon-fri", timezone="Europe/Vienna", catch_up="one")
+            @app.job()
+            def morning_report() -> None: ...
+        """
+        if callable(cron):
+            raise InvalidOption("cron", cron, "write @app.schedule(…) with a cron expression or every=")
+        rule = checked_rule(cron, every, options)
+        if arguments is not None and not isinstance(arguments, Mapping):
+            raise InvalidOption("arguments", arguments, "must map the names of the job's parameters to values")
+
+        def register(handle: H) -> H:
+            if not isinstance(handle, JobHandle):
+                raise InvalidJobType(f"{handle!r} is not a job type; put @app.schedule(…) above @app.job(…)")
+            if handle.app is not self:
+                raise InvalidJobType(f"{handle.name} belongs to another app")
+            call = handle.call(**(arguments or {}))
+            self._schedules.add(checked_definition(handle.name if name is None else name, rule, call))
+            return handle
+
+        return register
+
+    def on_error(self, hook: E) -> E:
+        """Have a function called with `(job, exception)` after every failed attempt, in the worker that ran it.
+
+        Hooks are for alerts: they are called soon, without holding up a job, and a crash may swallow a call. What must
+        happen belongs into a job.
+        """
+        self._on_error.append(hook)
+        return hook
+
+    def on_dead(self, hook: D) -> D:
+        """Have a function called with the job when it has become a dead letter, as `on_error` is."""
+        self._on_dead.append(hook)
+        return hook
 
     def adopt(self, other: App) -> None:
-        """Take over every job type of another app, as it is: for test kits."""
-        for name, job_type in other._job_types.items():
-            self._refuse_conflict(name, other._handles[job_type.name].fn)
-        self._handlers |= other._handlers
-        self._job_types |= other._job_types
-        for handle in other.job_types.values():
-            self._handles[handle.name] = JobHandle(self, handle.job_type, handle.fn)
+        """Take over every job type of another app, with its schedules, hooks and lifespan: for test kits."""
+        self._registry.adopt(other._registry)
+        for definition in other._schedules.definitions.values():
+            self._schedules.add(definition)
+        self._on_error += other._on_error
+        self._on_dead += other._on_dead
+        self._lifespan = self._lifespan or other._lifespan
 
     def call(self, type_name: str, /, *args: object, **kwargs: object) -> Call[Any]:
         """A call by the name of a registered job type, or one of its aliases."""
-        job_type = self._job_types.get(type_name)
-        handle = None if job_type is None else self._handles.get(job_type.name)
-        if handle is None:
-            raise UnknownJobType(type_name, tuple(self._handles))
-        return handle.call(*args, **kwargs)
+        job_type = self._registry.job_types.get(type_name)
+        if job_type is None:
+            raise UnknownJobType(type_name, tuple(self._registry.handles))
+        return self._registry.handles[job_type.name].call(*args, **kwargs)
 
     @property
     def job_types(self) -> dict[str, JobHandle[Any, Any]]:
         """The registered job types by name."""
-        return dict(self._handles)
-
-    def _job_type(  # noqa: PLR0917 - one parameter per option
-        self,
-        fn: Callable[..., Any],
-        name: str | None,
-        queue: str,
-        priority: int,
-        retry: Retry,
-        timeout: Duration | None,
-        expires: Duration | None,
-        dedup: Callable[..., Dedup | str | None] | None,
-    ) -> JobType:
-        if not inspect.isroutine(fn):
-            raise InvalidJobType(f"{fn!r} is not a function")
-        if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-            raise InvalidJobType(f"{fn.__qualname__} yields; a job is a function that returns")
-        type_name = checked_name("name", fn.__name__ if name is None else name)
-        if type(priority) is not int or not -32_768 <= priority <= 32_767:  # noqa: PLR2004 - a smallint
-            raise InvalidOption(
-                "priority", priority, "must be a whole number from -32,768 to 32,767; smaller runs first"
-            )
-        if timeout is not None and not checked_duration("timeout", timeout):
-            raise InvalidOption("timeout", timeout, "must be longer than nothing; leave it out for none")
-        if expires is not None and not checked_duration("expires", expires):
-            raise InvalidOption("expires", expires, "must be longer than nothing; leave it out for never")
-        if dedup is not None and not callable(dedup):
-            raise InvalidOption("dedup", dedup, "must be a function of the job's arguments that returns a key or None")
-        if not isinstance(retry, Retry):
-            raise InvalidOption("retry", retry, "must be a Retry(…)")
-        signature = CallSignature(type_name, fn, _CONTEXTS, self._payload_limit)
-        if signature.context_type is (SyncContext if inspect.iscoroutinefunction(fn) else Context):
-            raise InvalidJobType(f"{type_name}: async def handlers take Context, def handlers take SyncContext")
-        return JobType(
-            name=type_name,
-            queue=checked_name("queue", queue),
-            priority=priority,
-            retry=retry,
-            timeout=None if timeout is None else checked_duration("timeout", timeout),
-            signature=signature,
-            output=PayloadCodec(type_name, signature.output_hint, self._payload_limit),
-            expires=None if expires is None else checked_duration("expires", expires),
-            dedup=dedup,
-        )
-
-    def _refuse_conflict(self, name: str, fn: Callable[..., Any]) -> None:
-        known = self._job_types.get(name)
-        if known is not None and _place(other := self._handles[known.name].fn) != _place(fn):
-            raise DuplicateJobType(name, _place(other), _place(fn))
+        return dict(self._registry.handles)
 
     # --- clients ------------------------------------------------------------------------------------------------------
 
-    def client(self) -> Client:
-        """A client for threads; close it, or use it as a context manager."""
-        return self._make_client(self._get_hinter())
+    def client(self, *, notify: bool = True) -> Client:
+        """A client for threads; close it, or use it as a context manager. Without `notify` it sends no hints."""
+        return Client(
+            self.store.sync(),
+            self._hinter(is_wanted=notify),
+            self._ids,
+            self._registry.job_types,
+            self._attendance,
+            schedules=self._schedules,
+        )
 
-    def async_client(self) -> AsyncClient:
-        """A client for one event loop; close it, or use it as an async context manager."""
+    def async_client(self, *, notify: bool = True) -> AsyncClient:
+        """The same for one event loop; close it, or use it as an async context manager."""
+        hinter = self._hinter(is_wanted=notify)
         return AsyncClient(
             self.store.asynchronous(),
-            self._get_hinter(),
-            self._inner_channel,
+            hinter,
             self._ids,
-            self._job_types,
+            self._registry.job_types,
             self._attendance,
+            schedules=self._schedules,
         )
+
+    def wake(self, *queues: str) -> None:
+        """Tell workers that there is work in these queues.
+
+        For jobs committed on a connection of the caller's that nobody sees commit, where Redis or NATS carry the hints.
+        """
+        self._get_notifier().hint([checked_name("queue", queue) for queue in queues])
 
     @property
     def shared_client(self) -> Client:
         """The client behind `job.enqueue(…)`: opened on first use, closed with the process."""
+        refuse_while_importing()
+        notifier = self._get_notifier()
         with self._lock:
             if self._shared_client is None:
-                self._shared_client = self._make_client(self._hinter_unlocked())
+                self._shared_client = Client(
+                    self.store.sync(),
+                    notifier,
+                    self._ids,
+                    self._registry.job_types,
+                    self._attendance,
+                    schedules=self._schedules,
+                )
                 atexit.register(self.close)
             return self._shared_client
 
@@ -297,11 +395,11 @@ class App:
         """Close what `enqueue` shorthands opened, and send the last hints; idempotent."""
         with self._lock:
             client, self._shared_client = self._shared_client, None
-            hinter, self._hinter = self._hinter, None
+            notifier, self._notifier = self._notifier, None
         if client is not None:
             client.close()
-        if hinter is not None:
-            hinter.close()
+        if notifier is not None:
+            notifier.close()
 
     async def aclose(self) -> None:
         """`close`, and the client that `aenqueue` opened on this event loop; idempotent."""
@@ -310,33 +408,29 @@ class App:
             await client.close()
         self.close()
 
-    def _make_client(self, hinter: Hinter) -> Client:
-        return Client(self.store.sync(), hinter, self._inner_channel, self._ids, self._job_types, self._attendance)
+    def _hinter(self, *, is_wanted: bool) -> Notifier | Silence:
+        return self._get_notifier() if is_wanted else Silence()
 
-    def _get_hinter(self) -> Hinter:
+    def _get_notifier(self) -> Notifier:
         with self._lock:
-            return self._hinter_unlocked()
+            if self._notifier is None:
+                self._notifier = open_notifier(self._notifier_config()) if self._notify else PollingNotifier()
+            return self._notifier
 
-    def _hinter_unlocked(self) -> Hinter:
-        if self._hinter is None:
-            self._hinter = open_hinter(self.store.dialect, self._url, self._config.channel, is_enabled=self._notify)
-        return self._hinter
-
-    @property
-    def _inner_channel(self) -> str | None:
-        """The channel for hints inside a borrowed transaction."""
-        from holdfast.notify.open import work_channel
-
-        return work_channel(self._config.channel) if self._notify and self.store.dialect == "postgres" else None
+    def _notifier_config(self) -> NotifierConfig:
+        return NotifierConfig(
+            dialect=self.store.dialect,
+            where=self._where,
+            channel=self._config.channel,
+            url=self._notifier_url,
+            listen_url=self.listen_url,
+            is_pooled=self._config.pooled,
+        )
 
     def _surroundings(self) -> Surroundings:
         """Of those who wait for chains."""
-        channel = chain_channel(self._config.channel)
-        return Surroundings(
-            self.store.asynchronous,
-            lambda: open_chain_listener(self.store.dialect, self._where, channel, is_enabled=self._notify),
-            channel if self._notify and self.store.dialect == "postgres" else None,
-        )
+        notifier = self._get_notifier()
+        return Surroundings(self.store.asynchronous, notifier.open_chain_listener, notifier.chain_channel)
 
     @property
     def _where(self) -> str:
@@ -351,54 +445,142 @@ class App:
         *,
         store: Store | None = None,
         waker: Callable[[Sequence[str]], Waker] | None = None,
+        has_schedules: bool = True,
     ) -> Worker:
-        """A worker, not yet running; needs a running event loop. `store` and `waker` replace the app's in test kits."""
+        """A worker, not yet running; needs a running event loop.
+
+        `store` and `waker` replace the app's in test kits. Without `has_schedules` it does not touch schedules.
+        """
         from holdfast.stores.known import CODE_VERSION
 
+        refuse_while_importing()
+        notifier = self._get_notifier()
         return Worker(
             store or self.store,
-            self._handlers,
+            self._registry.handlers,
             config if self._notify else replace(config, is_notified=False),
             version=CODE_VERSION,
-            waker=waker or (lambda queues: self._waker(config, queues)),
+            waker=waker or (notifier if config.is_notified else PollingNotifier()).open_waker,
             async_client=self.async_client(),
             sync_client=self.client(),
             ids=self._ids,
-            hints=Hints(self._get_hinter().hint, self._inner_channel),
+            hints=Hints(notifier.hint, notifier.inner_channel),
+            schedules=self._schedules if has_schedules else None,
+            lifespan=self._make_lifespan(),
+            on_error=self._on_error,
+            on_dead=self._on_dead,
+            # The path of a SQLite file is that of the moment in which the app was made, wherever the process is now.
+            processes=ProcessPlan(command=_HANDLER_PROCESS, app=self._settings | {"url": self._absolute_url}),
         )
+
+    def handler_kit(self) -> Kit:
+        """What handlers in a process need of the app."""
+        return Kit(
+            handlers=self._registry.handlers,
+            store=self.store,
+            client=self.client,
+            async_client=self.async_client,
+            ids=self._ids,
+            channel=self._get_notifier().inner_channel,
+            on_error=self._on_error,
+            lifespan=self._make_lifespan(),
+        )
+
+    @classmethod
+    def like(cls, other: App, settings: Mapping[str, Any]) -> App:
+        """An app with other settings and the job types of another."""
+        app = cls(**settings, new_ids=other._new_ids)
+        app.adopt(other)
+        return app
+
+    @property
+    def _absolute_url(self) -> str:
+        return self._url if self.store.dialect == "postgres" else self.store.url
+
+    def _make_lifespan(self) -> Lifespan:
+        lifespan = self._lifespan
+        return Lifespan(None if lifespan is None else lambda: lifespan(self))
 
     @asynccontextmanager
     async def worker(
-        self, *, queues: Sequence[str] | None = None, concurrency: int | None = None, config: WorkerConfig | None = None
+        self, *, config: WorkerConfig | None = None, **settings: Unpack[WorkerSettings]
     ) -> AsyncIterator[Worker]:
-        """A worker in this process, for as long as the block runs."""
-        worker = self.make_worker(config or WorkerConfig(queues=queues, concurrency=concurrency))
+        """A worker in this process, for as long as the block runs; settings as of `WorkerConfig`."""
+        worker = self.make_worker(with_settings(config or WorkerConfig(), settings))
         task = asyncio.create_task(worker.run(), name="holdfast-worker")
         started = asyncio.create_task(worker.started.wait())
-        await asyncio.wait([task, started], return_when=asyncio.FIRST_COMPLETED)
-        started.cancel()
-        if task.done():
-            await task
         try:
+            await asyncio.wait([task, started], return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                await task
             yield worker
         finally:
+            started.cancel()
             worker.stop()
             await task
 
-    def run_worker(self, config: WorkerConfig | None = None) -> None:
-        """Run a worker until SIGTERM or SIGINT; a second signal stops at once."""
+    def drain(
+        self,
+        *,
+        queues: Sequence[str] | None = None,
+        concurrency: int | None = None,
+        timeout: Duration | None = None,
+        waits_for_dead: bool = True,
+    ) -> Drained:
+        """Run everything that is due, and what becomes due by that, and return what became of it.
+
+        - `queues` (those of the app's job types), `concurrency`: as for a worker.
+        - `timeout` (none): after this a TimeoutError says how far it came; handlers are stopped, their jobs go back.
+        - `waits_for_dead` (yes): jobs of a worker that died are waited for until they can be taken back, some 20 s.
+
+        Jobs that handlers enqueue, continuations and jobs that get unblocked are run too, by a worker of the kind that
+        serves all day; jobs past their `expires` are cancelled. Jobs with a future time, retries among them, are not
+        waited for. Inside an event loop use `await app.adrain()`.
+
+            print(app.drain().completed)
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            coroutine = self.adrain(
+                queues=queues, concurrency=concurrency, timeout=timeout, waits_for_dead=waits_for_dead
+            )
+            return asyncio.run(coroutine)
+        raise RuntimeError("app.drain() cannot run inside an event loop; use: await app.adrain()")
+
+    async def adrain(
+        self,
+        *,
+        queues: Sequence[str] | None = None,
+        concurrency: int | None = None,
+        timeout: Duration | None = None,
+        waits_for_dead: bool = True,
+    ) -> Drained:
+        """`drain` for async code."""
+        handlers = self._registry.handlers.values()
+        return await drain(
+            self,
+            handlers,
+            queues=queues,
+            concurrency=concurrency,
+            timeout=timeout,
+            waits_for_dead=waits_for_dead,
+        )
+
+    def run_worker(self, config: WorkerConfig | None = None, **settings: Unpack[WorkerSettings]) -> int:
+        """Run a worker until SIGTERM or SIGINT, or a limit of its settings; a second signal stops at once.
+
+        Settings are those of `WorkerConfig`; returns the exit code that `holdfast worker` would end with.
+        """
         from holdfast.worker.process import run_until_signalled
 
-        run_until_signalled(lambda: self.make_worker(config or WorkerConfig()))
+        config = with_settings(config or WorkerConfig(), settings)
+        self.check_purpose(config)
+        return run_until_signalled(lambda: self.make_worker(config))
 
-    def _waker(self, config: WorkerConfig, queues: Sequence[str]) -> Waker:
-        return open_waker(
-            self.store.dialect,
-            self._where,
-            self._config.channel,
-            queues,
-            is_enabled=self._notify and config.is_notified,
-        )
+    def check_purpose(self, config: WorkerConfig) -> None:
+        """Raise `WorkerCannotWork` if a worker with these settings would never have anything to do."""
+        refuse_purposeless(self._registry.handlers.values(), config.queues, self.client)
 
 
 def _default_url() -> str:
@@ -407,18 +589,3 @@ def _default_url() -> str:
     path = Path("holdfast.db").absolute()
     sys.stderr.write(f"holdfast: no URL given, using {path}\n")
     return f"sqlite:///{path}"
-
-
-def _checked_aliases(name: str, aliases: object) -> tuple[str, ...]:
-    if isinstance(aliases, str) or not isinstance(aliases, Iterable):
-        raise InvalidOption("aliases", aliases, "must be a list of names")
-    found = tuple(checked_name("aliases", alias) for alias in aliases)
-    if name in found or len(set(found)) < len(found):
-        raise InvalidOption("aliases", aliases, "must be different from the name and from each other")
-    return found
-
-
-def _place(function: Callable[..., Any]) -> str:
-    """Where a function is defined; the same for a module imported under two names."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function)

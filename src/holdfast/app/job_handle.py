@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
 from holdfast.model.call import Call, EnqueueOptions
 from holdfast.model.job import Chain
@@ -26,7 +26,8 @@ class JobHandle(Generic[P, R_co]):
     """A registered job type."""
 
     def __init__(self, app: App, job_type: JobType, fn: Callable[..., Any]) -> None:
-        self._app = app
+        #: whose it is
+        self.app = app
         self.job_type = job_type
         #: the plain function, for unit tests
         self.fn = fn
@@ -41,13 +42,11 @@ class JobHandle(Generic[P, R_co]):
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
         """The arguments, checked and encoded, to be enqueued by a client."""
         payload = self.job_type.signature.encode(args, kwargs)
-        if self.job_type.dedup is None:
-            return Call(self.job_type, payload)
-        return Call(self.job_type, payload, key=self.job_type.dedup(*args, **kwargs))
+        return Call(self.job_type, payload, defaults=cast("EnqueueOptions", self.job_type.options_of(args, kwargs)))
 
     def using(self, **options: Unpack[UsingOptions]) -> BoundJob[P, R_co]:
         """The same job type with enqueue options: `send.using(tx=session, delay=60).enqueue(order_id=1)`."""
-        return BoundJob(self._app, self, options)
+        return BoundJob(self.app, self, options)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Chain[R_co]:
         """Enqueue in a transaction of its own, through the app's shared client."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import click
 
 from holdfast.cli.chains import chains
+from holdfast.cli.completion import completion
 from holdfast.cli.control import CONTROL_COMMANDS
 from holdfast.cli.dead import dead
 from holdfast.cli.demo.command import demo
@@ -19,7 +20,13 @@ from holdfast.cli.enqueue import enqueue
 from holdfast.cli.jobs import jobs
 from holdfast.cli.loading import ImportFailed
 from holdfast.cli.migrate import migrate
+from holdfast.cli.pruning import prune, vacuum
+from holdfast.cli.queues import queues
+from holdfast.cli.schedules import schedules
+from holdfast.cli.settings import settings
+from holdfast.cli.stats import stats
 from holdfast.cli.worker import worker
+from holdfast.cli.workers import workers
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.stores.known import CODE_VERSION
 
@@ -32,8 +39,11 @@ INTERRUPTED = 130
 
 _EPILOG = (
     "Every option can be given as an environment variable: HOLDFAST_, the command, the option. "
-    "HOLDFAST_WORKER_QUEUES is --queues of `holdfast worker`. HOLDFAST_URL and HOLDFAST_APP serve every command."
+    "HOLDFAST_WORKER_QUEUES is --queues of `holdfast worker`. "
+    "HOLDFAST_APP, HOLDFAST_URL, HOLDFAST_SCHEMA and HOLDFAST_PREFIX serve every command."
 )
+
+_EXIT_CODES = "Exit codes: 0 done; 1 could not be done, stderr says why; 2 the command line is wrong; 130 interrupted."
 
 
 @click.group(
@@ -58,11 +68,22 @@ def _name_variables(command: click.Command, prefix: str) -> None:
         _name_variables(child, f"{prefix}_{name}")
 
 
+def _tell_exit_codes(command: click.Command) -> None:
+    """Commands that say more about theirs have an epilog of their own."""
+    if isinstance(command, click.Group):
+        for child in command.commands.values():
+            _tell_exit_codes(child)
+    elif command.epilog is None:
+        command.epilog = _EXIT_CODES
+
+
 for _command in (enqueue, *CONTROL_COMMANDS):
     jobs.add_command(_command)
-for _command in (worker, migrate, jobs, chains, dead, demo):
+_OPERATING = (queues, workers, schedules, settings, stats, prune, vacuum)
+for _command in (worker, migrate, jobs, chains, dead, *_OPERATING, demo, completion):
     holdfast.add_command(_command)
 _name_variables(holdfast, "HOLDFAST")
+_tell_exit_codes(holdfast)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -72,8 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; whatever Holdfast raises on purpose becomes one line on stderr."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        ended = holdfast.main(arguments, prog_name="holdfast", standalone_mode=False)
+        ended = holdfast.main(given, prog_name="holdfast", standalone_mode=False, obj=given)
     except click.Abort:
         return INTERRUPTED
     except click.ClickException as error:

@@ -27,10 +27,16 @@ from holdfast.client.control import OnProgress
 from holdfast.model.control import ControlResult
 from holdfast.model.job_filter import JobFilter
 
+#: of all that act on jobs
+EPILOG = (
+    "Exit codes: 0 done, also if no job matched the filters; 1 something was refused, or you said no; "
+    "2 the command line is wrong, or nobody was there to confirm; 130 interrupted."
+)
+
 _which = several(ids_argument, database_options, status_option, filter_options, strict_option)
 
 
-@click.command()
+@click.command(epilog=EPILOG)
 @_which
 @click.option("--reason", metavar="TEXT", help="Becomes the error of the job.")
 @acting_options
@@ -44,7 +50,7 @@ def cancel(app: App, *, strict: bool, reason: str | None, **options: Any) -> int
     return act_on_jobs(app, "cancel", options, act)
 
 
-@click.command()
+@click.command(epilog=EPILOG)
 @_which
 @acting_options
 def retry(app: App, *, strict: bool, **options: Any) -> int:
@@ -62,7 +68,7 @@ def retry_jobs(app: App, options: dict[str, Any], *, strict: bool) -> int:
     return act_on_jobs(app, "retry", options, act)
 
 
-@click.command()
+@click.command(epilog=EPILOG)
 @_which
 @click.option("--at", type=point_in_time, metavar="TIME", help="New time: 2026-05-01T12:00Z, or now.")
 @click.option("--delay", type=duration, metavar="DURATION", help="New time, counted from now: 90s, 10m, 2h.")
@@ -79,7 +85,7 @@ def reschedule(app: App, *, strict: bool, at: datetime | None, delay: timedelta 
     return act_on_jobs(app, "reschedule", options, act)
 
 
-@click.command()
+@click.command(epilog=EPILOG)
 @click.argument("type_name", metavar="TYPE")
 @click.argument("key")
 @database_options
@@ -93,7 +99,7 @@ def remove(app: App, *, type_name: str, key: str, output_format: str, yes: bool,
     return show_results([result], output_format, is_summed_up=False)
 
 
-@click.command()
+@click.command(epilog=EPILOG)
 @_which
 @click.option("--cascade", is_flag=True, help="Also the chains that these waited for, unless others did too.")
 @acting_options

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -12,7 +13,9 @@ from click.core import ParameterSource
 
 from holdfast.app import App
 from holdfast.cli.loading import load_app
-from holdfast.errors import DatabaseUnavailable
+from holdfast.errors import DatabaseUnavailable, StoreError
+
+_INSUFFICIENT_PRIVILEGE = "42501"
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,9 +25,14 @@ _OPTIONS = (
         "--app", "target", metavar="MODULE:APP", envvar="HOLDFAST_APP", help="Work on the database of this app."
     ),
     click.option("--url", metavar="URL", envvar="HOLDFAST_URL", help="postgresql://… or sqlite:///file.db."),
-    click.option("--schema", default="holdfast", show_default=True, help="With --url: PostgreSQL schema."),
-    click.option("--prefix", help="With --url: table prefix.  [default: none; holdfast_ on SQLite]"),
-)
+    click.option(
+        "--schema", default="holdfast", show_default=True, envvar="HOLDFAST_SCHEMA",
+        help="With --url: PostgreSQL schema.",
+    ),
+    click.option(
+        "--prefix", envvar="HOLDFAST_PREFIX", help="With --url: table prefix.  [default: none; holdfast_ on SQLite]"
+    ),
+)  # fmt: skip
 
 
 def database_options(command: Callable[Concatenate[App, P], R]) -> Callable[P, R]:
@@ -70,3 +78,14 @@ def require_connection(app: App) -> None:
     """Clients wait for a server that may come back; a person at a terminal wants to know now."""
     if (refusal := app.store.refusal()) is not None:
         raise DatabaseUnavailable(f"{app.store.url}: {refusal}")
+
+
+@contextmanager
+def explaining_rights(what_to_do: str) -> Iterator[None]:
+    """Where PostgreSQL says that a role may not, also say what would help."""
+    try:
+        yield
+    except StoreError as error:
+        if getattr(error.__cause__, "sqlstate", None) != _INSUFFICIENT_PRIVILEGE:
+            raise
+        raise StoreError(f"{error}; {what_to_do}") from error

@@ -8,7 +8,7 @@ import click
 
 from holdfast.app import App
 from holdfast.cli.acting import acting_options, filter_options, ids_argument, several, strict_option
-from holdfast.cli.control import retry_jobs
+from holdfast.cli.control import EPILOG, retry_jobs
 from holdfast.cli.database import database_options, require_database
 from holdfast.cli.jobs import show as show_job
 from holdfast.cli.listing import print_page
@@ -40,7 +40,7 @@ def list_(app: App, *, output_format: str, **filters: Any) -> None:
 dead.add_command(click.Command("show", params=[*show_job.params], callback=show_job.callback, help=show_job.help))
 
 
-@dead.command()
+@dead.command(epilog=EPILOG)
 @several(ids_argument, database_options, filter_options)
 @click.option("--all", "is_all", is_flag=True, help="Every dead letter.")
 @several(strict_option, acting_options)
@@ -49,5 +49,9 @@ def retry(app: App, *, strict: bool, is_all: bool, **options: Any) -> int:
     is_filtered = any(options[name] is not None for name in _FILTERS)
     if is_all and (options["ids"] or is_filtered):
         raise click.UsageError("--all leaves nothing to choose", click.get_current_context())
+    if not (is_all or is_filtered or options["ids"]):
+        raise click.UsageError(
+            "say which: by ids, by --type, --queue and the like, or --all", click.get_current_context()
+        )
     options["status"] = (Status.DEAD_LETTER.value,) if is_all or is_filtered else ()
     return retry_jobs(app, options, strict=strict)

@@ -16,10 +16,14 @@ from holdfast.cli.values import duration, point_in_time
 from holdfast.model.call import Call, OnBlockerFailure
 from holdfast.model.dedup import Dedup, OnConflict
 from holdfast.model.job import Chain, Outcome
+from holdfast.model.partition import Ordering
 from holdfast.model.payload import from_json, to_json
 
 
-@click.command()
+@click.command(
+    epilog="Exit codes: 0 done; 1 could not be done, or with --wait: the chain was cancelled or is a dead letter, "
+    "or the time is over; 2 the command line is wrong; 130 interrupted."
+)
 @click.argument("type_name", metavar="TYPE")
 @click.argument("arguments", metavar="[JSON]", default="{}")
 @database_options
@@ -41,6 +45,11 @@ from holdfast.model.payload import from_json, to_json
 @click.option(
     "--on-blocker-failure", type=click.Choice(get_args(OnBlockerFailure)), help="What a blocker that fails means."
 )
+@click.option("--partition-key", metavar="KEY", help="Jobs of the queue with the same key run one at a time.")
+@click.option("--ordering", type=click.Choice(get_args(Ordering)), help="With a partition key: in which order.")
+@click.option("--shards", type=int, metavar="NUMBER", help="With a partition key: over how many it is spread.")
+@click.option("--concurrency-key", metavar="KEY", help="Of jobs with the same key, so many run as the queue allows.")
+@click.option("--flag", "flags", multiple=True, metavar="WORD", help="Workers may leave it to others; several times.")
 @click.option("--tenant", metavar="NAME", help="Whose job it is.")
 @click.option("--header", "headers", multiple=True, metavar="NAME=TEXT", help="Kept with the job; several times.")
 @click.option("--id", metavar="ID", help="Enqueueing the same id again changes nothing.")
@@ -62,8 +71,7 @@ def enqueue(
     JSON has the arguments: an object by their names, or an array in their order; - reads it from stdin. The job types
     are those of --app.
 
-    With --wait the chain's output is printed instead, as JSON. Exit codes then: 0 it has completed; 1 it was cancelled
-    or is a dead letter, or the time is over.
+    With --wait the chain's output is printed instead, as JSON.
     """
     if timeout is not None and not wait:
         raise click.UsageError("--timeout is for --wait", click.get_current_context())
@@ -102,6 +110,7 @@ def _options(options: dict[str, Any]) -> Any:
     return {
         **options,
         "blockers": options["blockers"] or None,
+        "flags": options["flags"] or None,
         "dedup": None if key is None else Dedup(key, on_conflict=on_conflict),
         "headers": headers or None,
     }

@@ -40,24 +40,29 @@ def list_(app: App, output_format: str, **filters: Any) -> None:
 @database_options
 @format_option
 def show(app: App, job_id: str, output_format: str) -> None:
-    """Show one job: every column, what it waits for, the attempts that did not complete it, and their errors."""
+    """Show one job: every column, why it does not run, what it waits for, its failed attempts and their errors."""
     require_database(app)
     with app.client() as client:
         job = client.get_job(job_id)
         attempts = client.list_attempts(job_id)
         blockers = client.get_blockers(job_id)
+        why = client.explain(job_id)
     if output_format == TABLE:
-        _print_job(console(), job, attempts, blockers)
+        _print_job(console(), job, attempts, blockers, why)
         return
-    document = {**msgspec.to_builtins(job), "attempts": attempts, "blockers": blockers}
+    document = {**msgspec.to_builtins(job), "attempts": attempts, "blockers": blockers, "why_not_running": why}
     if output_format == JSON:
         print_json(document)
     else:
         print_lines([document])
 
 
-def _print_job(out: Console, job: Job, attempts: list[AttemptRecord], blockers: list[Blocker]) -> None:
+def _print_job(out: Console, job: Job, attempts: list[AttemptRecord], blockers: list[Blocker], why: list[str]) -> None:
     print_fields(out, job, job)
+    if why:
+        out.print("\n[bold]why it does not run[/]")
+        for reason in why:
+            out.print(f"  {escape(reason)}")
     if blockers:
         out.print("\n[bold]waits for[/]" if job.waiting_for else "\n[bold]waited for[/]")
         print_table(

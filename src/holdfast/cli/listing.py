@@ -71,3 +71,15 @@ def print_page(page: Page[T], output_format: str, draw: Callable[[Sequence[T]], 
     if page.next_cursor is not None:
         # Not on stdout: a reader of lines expects items only.
         click.echo(f"there are more: --cursor {page.next_cursor}", err=True)
+
+
+def print_items(items: list[T], output_format: str, draw: Callable[[list[T]], None], nothing: str) -> None:
+    """All there is, without pages, in the format chosen."""
+    if output_format == JSON:
+        print_json(items)
+    elif output_format == JSONL:
+        print_lines(items)
+    elif items:
+        draw(items)
+    else:
+        click.echo(nothing)

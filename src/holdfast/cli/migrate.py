@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import click
 import msgspec
 from rich.text import Text
 
 from holdfast.app import App
-from holdfast.cli.database import database_options, require_connection, sqlite_path
-from holdfast.cli.output import JSON, TABLE, format_option, print_json, print_lines, print_table
+from holdfast.cli.database import database_options, explaining_rights, require_connection, sqlite_path
+from holdfast.cli.output import JSON, TABLE, format_option, print_json, print_lines, print_table, spinner
 from holdfast.operations.migrate import Migration, create_roles, find_functions, read_migrations
+
+_NEEDS_RIGHTS = (
+    "use a role that may CREATE in this database and its schema, or hand the output of `holdfast migrate sql --from 0` "
+    "to somebody who has one"
+)
 
 
 @click.group()
@@ -21,7 +27,8 @@ def migrate() -> None:
 
 @migrate.command()
 @database_options
-def up(app: App) -> None:
+@format_option
+def up(app: App, output_format: str) -> None:
     """Apply every missing migration, in one transaction.
 
     Safe to run from many processes at once: one does it, the others wait and find it done.
@@ -29,9 +36,21 @@ def up(app: App) -> None:
     require_connection(app)
     store = app.store.sync()  # not a client: on SQLite opening one would migrate before we can say so
     try:
-        applied = store.migrate()
+        with spinner(f"migrating {app.store.url}"), explaining_rights(_NEEDS_RIGHTS):
+            applied = store.migrate()
     finally:
         store.close()
+    if output_format == TABLE:
+        _print_applied(app, applied)
+        return
+    states = [MigrationState(each.version, each.name, each.oldest_code, "applied") for each in applied]
+    if output_format == JSON:
+        print_json(states)
+    else:
+        print_lines(states)
+
+
+def _print_applied(app: App, applied: Sequence[Migration]) -> None:
     for migration in applied:
         click.echo(f"applied {_title(migration)}")
     newest = app.store.known_migrations()[-1]
@@ -49,7 +68,10 @@ class MigrationState(msgspec.Struct, frozen=True):
     state: str
 
 
-@migrate.command()
+@migrate.command(
+    epilog="Exit codes: 0 done; 1 the database cannot be reached, or with --check a migration is missing; "
+    "2 the command line is wrong."
+)
 @database_options
 @click.option("--check", is_flag=True, help="Exit with 1 if a migration is missing.")
 @format_option

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import click
 import msgspec
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -28,9 +30,24 @@ format_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option
 )  # fmt: skip
 
 
-def console() -> Console:
-    """Standard output, wide enough for a table when it is not a terminal."""
-    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=_PIPE_WIDTH)
+def console(*, stderr: bool = False) -> Console:
+    """Standard output, or the other; wide enough for a table when it is not a terminal."""
+    is_watched = (sys.stderr if stderr else sys.stdout).isatty()
+    return Console(highlight=False, stderr=stderr, width=None if is_watched else _PIPE_WIDTH)
+
+
+@contextmanager
+def spinner(what: str) -> Iterator[None]:
+    """For work that cannot say how far it is: on stderr, and only where somebody watches."""
+    out = console(stderr=True)
+    if not out.is_terminal:
+        yield
+        return
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=out, transient=True
+    ) as bar:
+        bar.add_task(what, total=None)
+        yield
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:

@@ -43,6 +43,16 @@ def shown_age(age: timedelta) -> str:
     return f"{seconds}s"
 
 
+def shown_seconds(seconds: float | None) -> str:
+    """An age that there may not be."""
+    return "" if seconds is None else shown_age(timedelta(seconds=seconds))
+
+
+def shown_number(number: int, *, is_capped: bool = False) -> Text:
+    """With a plus sign where counting stopped."""
+    return Text(f"{number:,}+" if is_capped else f"{number:,}", justify="right")
+
+
 def one_line(error: JobError | None) -> str:
     """Type and message, without line breaks."""
     return "" if error is None else " ".join(f"{error.type}: {error.message}".split())

@@ -1,4 +1,4 @@
-"""Values as they are typed on a command line: durations and points in time."""
+"""Values as they are typed on a command line: durations, points in time, sizes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,19 @@ import click
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
+
+
+_SIZES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmg])i?|([kmg]b)|([kmg])ib|b?)", re.IGNORECASE)
+
+
+def size(text: str) -> int:
+    """A number of bytes: `1048576`, `512M`, `512MiB`, `1.5G`, `500MB`."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not a size; write bytes, or a number with K, M, G, MiB, MB …")
+    unit = (match[2] or match[3] or match[4] or "").lower()
+    return int(float(match[1]) * _SIZES[unit])
 
 
 def duration(text: str) -> timedelta:

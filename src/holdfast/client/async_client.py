@@ -3,32 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
+from holdfast.client.admin_async import AsyncAdmin
+from holdfast.client.again_async import run_again, run_repeatable
 from holdfast.client.attendance import Attendance, aresult_of
 from holdfast.client.batch import Batch
 from holdfast.client.completing import outside_completion
-from holdfast.client.control import Chains, ControlWork, NamedType, OnProgress, checked_text, checked_time, remover
+from holdfast.client.control import (
+    Chains,
+    ControlWork,
+    NamedType,
+    OnProgress,
+    checked_key,
+    checked_text,
+    checked_time,
+    remover,
+)
+from holdfast.client.operating_async import AsyncQueues, AsyncWorkers
 from holdfast.client.reading import AnyChain, AnyJob, chain_id_of, job_id_of, refuse_lock_without_transaction
+from holdfast.client.schedules_async import AsyncSchedules
+from holdfast.client.settings_async import AsyncSettings
 from holdfast.client.waiting import Wait
-from holdfast.errors import DatabaseBusy, DatabaseUnavailable, SerializationConflict
 from holdfast.model.call import Call, EnqueueOptions
-from holdfast.model.clock import Duration
+from holdfast.model.clock import Duration, checked_duration
 from holdfast.model.control import ControlResult
+from holdfast.model.explanation import reasons_not_to_run
+from holdfast.model.identifiers import checked_name
 from holdfast.model.ids import Ids
 from holdfast.model.job import AttemptRecord, Chain, ChainRecord, Job, Page
 from holdfast.model.job_filter import JobFilter, JobFilterFields
 from holdfast.model.job_type import JobType
+from holdfast.model.operating import Stats
+from holdfast.model.payload import PayloadCodec
+from holdfast.model.schedule import AppSchedules
+from holdfast.model.status import Status
 from holdfast.notify import Hinter
 from holdfast.operations.cancel_jobs import cancel_jobs
 from holdfast.operations.complete_outside import OutsideCompletion, complete_outside
 from holdfast.operations.delete_chains import delete_chains
 from holdfast.operations.drive import adrive
+from holdfast.operations.find_ahead import find_ahead
+from holdfast.operations.find_turn import find_turn
 from holdfast.operations.get_chain import find_chain, get_chain
 from holdfast.operations.get_job import find_job, get_job, list_attempts
 from holdfast.operations.list_chains import list_chains
@@ -36,11 +56,14 @@ from holdfast.operations.list_jobs import list_blocked_jobs, list_chain_jobs, li
 from holdfast.operations.look_at_chains import look_at_chain
 from holdfast.operations.migrate import Migration
 from holdfast.operations.notify_work import notify_work
-from holdfast.operations.read_blockers import Blocker, read_blockers
+from holdfast.operations.paging import check_page
+from holdfast.operations.read_blockers import Blocker, read_blockers, read_children
 from holdfast.operations.reschedule_jobs import reschedule_jobs
 from holdfast.operations.retry_jobs import retry_jobs
 from holdfast.operations.save_step import StepRecord, list_steps
+from holdfast.operations.signal_chain import signal_chain
 from holdfast.operations.statement import Verb
+from holdfast.operations.stats import read_stats
 from holdfast.operations.write_logs import LogRecord, list_logs
 from holdfast.stores import AsyncStore
 from holdfast.stores.borrowed import AsyncBorrowed, AsyncTransaction
@@ -48,9 +71,6 @@ from holdfast.stores.borrowed import AsyncBorrowed, AsyncTransaction
 R = TypeVar("R")
 T = TypeVar("T")
 
-_TRIES = 4
-_FIRST_PAUSE = 0.05
-_PATIENCE_SECONDS = 5.0
 #: how long a wait that is over waits for its listener to close
 _LEAVING_SECONDS = 2.0
 
@@ -58,21 +78,28 @@ _LEAVING_SECONDS = 2.0
 class AsyncClient:
     """Enqueues and reads jobs; made by `app.async_client()`, safe to share between tasks of one event loop."""
 
-    def __init__(  # noqa: PLR0917 - made by the app only
+    def __init__(
         self,
         store: AsyncStore,
         hinter: Hinter,
-        channel: str | None,
         ids: Ids,
         job_types: Mapping[str, JobType],
         attendance: Attendance,
+        *,
+        schedules: AppSchedules,
     ) -> None:
         self._store = store
         self._hinter = hinter
-        self._channel = channel
         self._ids = ids
         self._job_types = job_types
         self._attendance = attendance
+        #: it was made for handlers, and waits nowhere
+        self.is_for_handlers = False
+        self.queues = AsyncQueues(store, hinter)
+        self.workers = AsyncWorkers(store, hinter)
+        self.admin = AsyncAdmin(store)
+        self.settings = AsyncSettings(store)
+        self.schedules = AsyncSchedules(store, hinter, ids, job_types, schedules)
 
     async def __aenter__(self) -> Self:
         # Now rather than inside the caller's first transaction, which may hold the lock that a migration needs.
@@ -100,20 +127,23 @@ class AsyncClient:
         self, calls: Iterable[Call[R]], *, tx: AsyncTransaction | None = None, **options: Unpack[EnqueueOptions]
     ) -> list[Chain[R]]:
         """Create jobs in order, all or none; options are for all, those of `call.options(…)` win."""
-        batch = Batch(calls, options, self._ids)
+        batch = Batch(calls, options, self._ids, self._job_types)
         if not batch.calls:
             return []
         if tx is None:
             await self._store.ensure_ready()
-            channel = self._channel if self._hinter.may_ride_along() else None
-            chains = await self._run_again(lambda: batch.write(channel))
-            if channel is None:
-                self._hinter.hint(batch.queues)
+            rides = batch.is_all_told and self._hinter.may_ride_along()
+            channel = self._hinter.inner_channel if rides else None
+            takes_lines = self._store.takes_lines
+            chains = await run_again(self._store, lambda: batch.write(channel, takes_lines=takes_lines))
+            self._hinter.hint(batch.work, has_ridden=channel is not None)
         else:
             borrowed = await self._store.borrow(tx)
-            is_hooked = borrowed.on_commit(partial(self._hinter.hint, batch.queues))
-            channel = None if is_hooked else self._channel
+            is_hooked = borrowed.on_commit(partial(self._hinter.hint, batch.work))
+            channel = None if is_hooked or not batch.is_all_told else self._hinter.inner_channel
             chains = await adrive(batch.write(channel), borrowed.execute)
+            if channel is None and not is_hooked and batch.work:
+                await self._hint_with_commit(borrowed, set(batch.work))
             for chain in chains:
                 chain.is_tentative = True
         return chains
@@ -127,10 +157,13 @@ class AsyncClient:
 
         - `timeout` (none): seconds or timedelta; after it WaitTimeout is raised, and the chain goes on.
 
+        The output has the type that the last job of the chain declares: where the chain was completed from outside by
+        a call of another type, that one's. What does not fit that declaration any more raises InvalidPayload.
+
         Raises ChainFailed for a dead letter, ChainCancelled, ChainDeleted, ChainNotFound, and ChainNotCommitted inside
         the transaction that enqueues; WaitRefused in a handler, whose slot the chain may need.
         """
-        wait = Wait(chain, timeout, self._ids)
+        wait = Wait(chain, timeout, self._ids, is_in_handler=self.is_for_handlers)
         with self._attendance.present():
             wait.see(await self._read(lambda: look_at_chain(wait.chain_id)))
             while (pause := wait.pause_alone(self._attendance.crowd)) is not None:
@@ -167,6 +200,36 @@ class AsyncClient:
         what = outside_completion(chain_id, outputs, self._ids, self._job_types, is_chain=True)
         return await self._complete(what, tx)
 
+    async def signal(
+        self,
+        chain: AnyChain,
+        name: str,
+        payload: object = None,
+        *,
+        tx: AsyncTransaction | None = None,
+    ) -> None:
+        """Say something to a chain: the next `ctx.wait_signal` of the name, in whichever of its jobs, gets the payload.
+
+        - `payload` (None): any JSON value.
+        - `tx`: said if and only if the caller's transaction commits; until then nobody else can say something to the
+          chain, and its job cannot go on to another state.
+
+        A signal is kept until it is taken or the chain has ended; several of one name are taken in their order.
+        ChainNotFound, and AlreadyFinished for a chain that has ended: nothing is written.
+        """
+        chain_id = chain_id_of(chain, self._ids)
+        checked_name("signal", name)
+        text = PayloadCodec(f"signal {name}", Any).encode(payload).decode()
+        if tx is None:
+            await self._store.ensure_ready()
+            woken = await run_repeatable(self._store, lambda: signal_chain(chain_id, name, text))
+            if woken:
+                self._hinter.hint(woken)
+        else:
+            borrowed = await self._store.borrow(tx)
+            woken = await adrive(signal_chain(chain_id, name, text), borrowed.execute)
+            await self._hint_with_commit(borrowed, woken)
+
     async def get_job(self, job_id: AnyJob, *, lock: bool = False, tx: AsyncTransaction | None = None) -> Job:
         """The job, or JobNotFound.
 
@@ -175,13 +238,13 @@ class AsyncClient:
         """
         refuse_lock_without_transaction(lock=lock, tx=tx)
         checked = job_id_of(job_id, self._ids)
-        return await self._read(lambda: get_job(checked, lock=lock), tx)
+        return await self._read(lambda: get_job(checked, lock=lock), tx, lock=lock)
 
     async def find_job(self, job_id: AnyJob, *, lock: bool = False, tx: AsyncTransaction | None = None) -> Job | None:
         """The job, or None; parameters as for `get_job`."""
         refuse_lock_without_transaction(lock=lock, tx=tx)
         checked = job_id_of(job_id, self._ids)
-        return await self._read(lambda: find_job(checked, lock=lock), tx)
+        return await self._read(lambda: find_job(checked, lock=lock), tx, lock=lock)
 
     async def list_attempts(self, job_id: AnyJob) -> list[AttemptRecord]:
         """The attempts that did not complete the job, oldest first."""
@@ -203,6 +266,30 @@ class AsyncClient:
         checked = job_id_of(job_id, self._ids)
         return await self._read(lambda: read_blockers(checked), tx)
 
+    async def explain(self, job_id: AnyJob) -> list[str]:
+        """Why the job does not run, in words: everything that is in its way. Empty if it runs or has ended.
+
+        Its time, what it waits for, the job in front of it in its partition key, its queue's pause and limits, how many
+        tenants take turns there, and whether a live worker serves its queue, knows its type and takes its flags.
+        """
+        job = await self.get_job(job_id)
+        if job.status not in {Status.BLOCKED, Status.PENDING}:
+            return []
+        ahead = None if job.partition_key is None else await self._read(lambda: find_ahead(job.id))
+        queues = {queue.name: queue for queue in await self.queues.list()}
+        was_started = job.lease_generation > 0
+        return reasons_not_to_run(
+            job,
+            now=datetime.now(UTC),
+            blockers=await self.get_blockers(job.id),
+            steps=await self._read(lambda: list_steps(job.id)) if was_started else (),
+            children=await self._read(lambda: read_children(job.id)) if was_started else (),
+            ahead=ahead,
+            turn=None if job.tenant is None else await self._read(lambda: find_turn(job.id, job.queue)),
+            queue=queues.get(job.queue),
+            workers=await self.workers.list(),
+        )
+
     async def get_chain(
         self,
         chain: AnyChain,
@@ -216,7 +303,7 @@ class AsyncClient:
         """
         refuse_lock_without_transaction(lock=lock, tx=tx)
         checked = chain_id_of(chain, self._ids)
-        return await self._read(lambda: get_chain(checked, lock=lock), tx)
+        return await self._read(lambda: get_chain(checked, lock=lock), tx, lock=lock)
 
     async def find_chain(
         self, chain: AnyChain, *, lock: bool = False, tx: AsyncTransaction | None = None
@@ -224,7 +311,7 @@ class AsyncClient:
         """The chain as it stands, or None; parameters as for `get_chain`."""
         refuse_lock_without_transaction(lock=lock, tx=tx)
         checked = chain_id_of(chain, self._ids)
-        return await self._read(lambda: find_chain(checked, lock=lock), tx)
+        return await self._read(lambda: find_chain(checked, lock=lock), tx, lock=lock)
 
     async def list_jobs(
         self,
@@ -246,6 +333,7 @@ class AsyncClient:
     ) -> AsyncIterator[Job]:
         """Every job that matches, read page by page; oldest first, what is enqueued meanwhile comes at the end."""
         chosen = JobFilter(**filters).with_ids(self._ids.check)
+        check_page(page_size, newest_first, option="page_size")
         cursor: str | None = None
         while True:
             verb = partial(list_jobs, chosen, limit=page_size, cursor=cursor, newest_first=newest_first)
@@ -325,7 +413,9 @@ class AsyncClient:
 
         A deduplication key is taken back if it is free, else the outcome is `key_taken`. Parameters as for `cancel`.
         """
-        work = ControlWork("retry", retry_jobs, self._ids, chains, job, actor, strict, progress)
+        work = ControlWork(
+            "retry", retry_jobs, self._ids, chains, job, actor, strict, progress, job_types=self._job_types
+        )
         return await self._control(work, tx)
 
     async def reschedule(
@@ -354,11 +444,19 @@ class AsyncClient:
         strict: bool = False,
         tx: AsyncTransaction | None = None,
     ) -> ControlResult:
-        """Delete the chain that holds a deduplication key, if it has not begun.
+        """Delete the chain that holds a deduplication key, if its first job waits, be it for another attempt.
 
-        One that has gives up the key, goes on, and is not tried again. Nobody holds it: `not_found`.
+        One that runs or has gone on gives up the key and is not tried again. Nobody holds it: `not_found`.
         """
-        work = ControlWork("remove", remover(job_type), self._ids, key=key, actor=actor, strict=strict)
+        work = ControlWork(
+            "remove",
+            remover(job_type),
+            self._ids,
+            key=checked_key(key),
+            actor=actor,
+            strict=strict,
+            job_types=self._job_types,
+        )
         return (await self._control(work, tx))[0]
 
     async def delete_chains(
@@ -382,13 +480,24 @@ class AsyncClient:
         work = ControlWork("delete", apply, self._ids, chains, None, actor, strict, progress)
         return await self._control(work, tx)
 
+    async def stats(self, *, within: Duration = 3600) -> Stats:
+        """How many jobs are in which state, for how long, and how many were completed and failed of late.
+
+        - `within` (an hour): how far back the throughput goes; a day of it is kept.
+
+        The counts are those that the leader keeps, seconds old; where no worker runs, they are taken now. Either way
+        counting stops at 10,000 jobs per queue and state, and what has finished is not counted at all.
+        """
+        period = checked_duration("within", within)
+        return await self._read(lambda: read_stats(period))
+
     async def migrate(self) -> Sequence[Migration]:
         """Bring the schema up to date; returns what was applied."""
         return await self._store.migrate()
 
-    async def _read(self, verb: Verb[T], tx: AsyncTransaction | None = None) -> T:
+    async def _read(self, verb: Verb[T], tx: AsyncTransaction | None = None, *, lock: bool = False) -> T:
         if tx is not None:
-            borrowed = await self._store.borrow(tx)
+            borrowed = await self._store.borrow(tx, read_only=not lock)
             return await adrive(verb(), borrowed.execute)
         await self._store.ensure_ready()
         return await self._store.run(verb, read_only=True)
@@ -396,7 +505,7 @@ class AsyncClient:
     async def _complete(self, what: OutsideCompletion, tx: AsyncTransaction | None) -> Job:
         if tx is None:
             await self._store.ensure_ready()
-            done = await self._run_again(lambda: complete_outside(what))
+            done = await run_again(self._store, lambda: complete_outside(what))
             if done.woken:
                 self._hinter.hint(done.woken)
         else:
@@ -406,8 +515,9 @@ class AsyncClient:
         return done.job
 
     async def _hint_with_commit(self, borrowed: AsyncBorrowed, queues: set[str]) -> None:
-        if queues and not borrowed.on_commit(partial(self._hinter.hint, queues)) and self._channel is not None:
-            await adrive(notify_work(self._channel, queues), borrowed.execute)
+        channel = self._hinter.inner_channel
+        if queues and not borrowed.on_commit(partial(self._hinter.hint, queues)) and channel is not None:
+            await adrive(notify_work(channel, queues), borrowed.execute)
 
     async def _control(self, work: ControlWork, tx: AsyncTransaction | None) -> list[ControlResult]:
         """Step by step, each a short transaction of its own, or all in the caller's."""
@@ -415,6 +525,8 @@ class AsyncClient:
         if borrowed is None:
             await self._store.ensure_ready()
         while (step := work.next_step()) is not None:
+            if borrowed is None and (queues := work.take_woken()):
+                self._hinter.hint(queues)
             if step.pause:
                 await asyncio.sleep(step.pause)
             if borrowed is not None:
@@ -422,25 +534,10 @@ class AsyncClient:
             elif step.is_read_only:
                 work.receive(await self._store.run(step.verb, read_only=True))
             else:
-                work.receive(await self._run_again(step.verb))
-                if queues := work.take_woken():
-                    self._hinter.hint(queues)
+                work.receive(await run_repeatable(self._store, step.verb))
+        # Of the last step too: its answer is taken in when the next one is asked for.
         if borrowed is not None:
             await self._hint_with_commit(borrowed, work.take_woken())
+        elif queues := work.take_woken():
+            self._hinter.hint(queues)
         return work.results
-
-    async def _run_again(self, verb: Verb[T]) -> T:
-        """Ids are made here, so a try whose commit may or may not have happened can simply be repeated."""
-        pause = _FIRST_PAUSE
-        give_up = time.monotonic() + _PATIENCE_SECONDS
-        for _ in range(_TRIES - 1):
-            try:
-                return await self._store.run(verb)
-            except DatabaseBusy:
-                raise
-            except (DatabaseUnavailable, SerializationConflict):
-                if time.monotonic() > give_up:
-                    raise
-                await asyncio.sleep(pause)
-                pause *= 4
-        return await self._store.run(verb)

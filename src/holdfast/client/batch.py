@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from holdfast.errors import InvalidOption
-from holdfast.model.call import Call, EnqueueOptions, JobDocument, check_options
+from holdfast.errors import InvalidOption, UnknownJobType
+from holdfast.model.call import Call, EnqueueOptions, JobDocument, check_options, only_given
 from holdfast.model.ids import Ids
 from holdfast.model.job import Chain, Outcome
+from holdfast.model.job_type import JobType
+from holdfast.model.status import Status
 from holdfast.operations.enqueue_guarded import Enqueued, enqueue_guarded
-from holdfast.operations.enqueue_jobs import enqueue_jobs
+from holdfast.operations.enqueue_jobs import Aliases, are_insertable, enqueue_plain, insert_jobs
 from holdfast.operations.statement import Operation
 
 R = TypeVar("R")
@@ -19,14 +22,19 @@ R = TypeVar("R")
 class Batch:
     """Jobs on their way: built and checked before anything is sent."""
 
-    def __init__(self, calls: Iterable[Call[Any]], options: EnqueueOptions, ids: Ids) -> None:
+    def __init__(
+        self, calls: Iterable[Call[Any]], options: EnqueueOptions, ids: Ids, job_types: Mapping[str, JobType]
+    ) -> None:
         check_options(options)
+        options = only_given(options)
         if not isinstance(calls, Iterable):
             raise InvalidOption("calls", calls, "must be a list of calls; enqueue(…) takes a single one")
         self.calls = list(calls)
         for call in self.calls:
             if not isinstance(call, Call):
                 raise InvalidOption("call", call, "must be made with your_job.call(…)")
+            if call.job_type.name not in job_types:
+                raise UnknownJobType(call.job_type.name, tuple(job_types))
         shared_id = options.get("id")
         if shared_id is not None and len(self.calls) > 1:
             raise InvalidOption("id", shared_id, "cannot be shared by several jobs; use call.options(id=…)")
@@ -36,8 +44,27 @@ class Batch:
         self.documents: list[JobDocument] = [
             call.document(job_id, options) for call, job_id in zip(self.calls, generated, strict=True)
         ]
+        is_told = options.get("notify") is not False
+        self._told = [call.is_told(options) if call.options_given else is_told for call in self.calls]
         self.given_ids: set[str] = set()
         self._check_ids(generated, ids)
+        self._is_guarded = any(document.more is not None and document.is_guarded for document in self.documents)
+        if not self.given_ids and not self._is_guarded:
+            self._hold_behind_each_other()
+        #: so that none of these jobs can exist already
+        self._is_fresh = not self.given_ids
+
+    def _hold_behind_each_other(self) -> None:
+        """Of jobs with one partition key only the first may be claimed; nobody sees any before all are there.
+
+        Not where a job may turn out to be there already, and to have ended.
+        """
+        seen: set[tuple[str, str]] = set()
+        for document in self.documents:
+            if document.more is not None and document.more.partition_key is not None:
+                key = (document.queue, document.more.partition_key)
+                document.more.held = document.more.ordering == "fifo" and key in seen
+                seen.add(key)
 
     def _check_ids(self, generated: Iterable[str], ids: Ids) -> None:
         """Those that the caller gave: of the jobs, and of what they wait for."""
@@ -50,18 +77,32 @@ class Batch:
                     )
                 self.given_ids.add(document.id)
             if document.more is not None and document.more.blockers:
-                document.more.blockers = [ids.check(blocker) for blocker in document.more.blockers]
+                document.more.blockers = [ids.check(each, "blockers") for each in document.more.blockers]
 
     @property
-    def queues(self) -> set[str]:
-        return {document.queue for document in self.documents}
+    def work(self) -> Counter[str]:
+        """How many jobs of which queue somebody should be told of."""
+        return Counter(document.queue for document, is_told in zip(self.documents, self._told, strict=True) if is_told)
 
-    def write(self, channel: str | None) -> Operation[list[Chain[Any]]]:
-        """The verb; its chains are in the order of the calls."""
-        if any(document.is_guarded for document in self.documents):
-            results = yield from enqueue_guarded(self.documents, channel, self.given_ids)
+    @property
+    def is_all_told(self) -> bool:
+        return all(self._told)
+
+    def write(self, channel: str | None, *, takes_lines: bool = False) -> Operation[list[Chain[Any]]]:
+        """The verb; its chains are in the order of the calls. `takes_lines`: see `Statement`.
+
+        Made again, it may meet what an earlier try has written whose answer was lost.
+        """
+        is_fresh, self._is_fresh = self._is_fresh, False
+        if is_fresh and are_insertable(self.documents):
+            yield from insert_jobs(self.documents, channel, takes_lines=takes_lines)
+            return self._created()
+        if self._is_guarded:
+            results = yield from enqueue_guarded(self.documents, channel, self.given_ids, self._aliases())
         else:
-            existing = yield from enqueue_jobs(self.documents, channel, self.given_ids)
+            existing = yield from enqueue_plain(self.documents, channel, self.given_ids, self._aliases())
+            if not existing:
+                return self._created()
             # An id made here that existed was sent by a try whose answer was lost: created.
             results = [
                 Enqueued(document.id, existing[document.id], Outcome.KEPT)
@@ -73,3 +114,9 @@ class Batch:
             Chain(result.id, document.type_name, result.status, result.outcome, result.superseded)
             for result, document in zip(results, self.documents, strict=True)
         ]
+
+    def _created(self) -> list[Chain[Any]]:
+        return [Chain(document.id, document.type_name, Status.PENDING, Outcome.CREATED) for document in self.documents]
+
+    def _aliases(self) -> Aliases:
+        return {call.job_type.name: call.job_type.aliases for call in self.calls if call.job_type.aliases}

@@ -7,30 +7,51 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
+from holdfast.client.admin import Admin
+from holdfast.client.again import run_again, run_repeatable
 from holdfast.client.attendance import Attendance, result_of
 from holdfast.client.batch import Batch
 from holdfast.client.completing import outside_completion
-from holdfast.client.control import Chains, ControlWork, NamedType, OnProgress, checked_text, checked_time, remover
+from holdfast.client.control import (
+    Chains,
+    ControlWork,
+    NamedType,
+    OnProgress,
+    checked_key,
+    checked_text,
+    checked_time,
+    remover,
+)
+from holdfast.client.operating import Queues, Workers
 from holdfast.client.reading import AnyChain, AnyJob, chain_id_of, job_id_of, refuse_lock_without_transaction
+from holdfast.client.schedules import Schedules
+from holdfast.client.settings import Settings
 from holdfast.client.waiting import Wait
-from holdfast.errors import DatabaseBusy, DatabaseUnavailable, SerializationConflict
 from holdfast.model.call import Call, EnqueueOptions
-from holdfast.model.clock import Duration
+from holdfast.model.clock import Duration, checked_duration
 from holdfast.model.control import ControlResult
+from holdfast.model.explanation import reasons_not_to_run
+from holdfast.model.identifiers import checked_name
 from holdfast.model.ids import Ids
 from holdfast.model.job import AttemptRecord, Chain, ChainRecord, Job, Page
 from holdfast.model.job_filter import JobFilter, JobFilterFields
 from holdfast.model.job_type import JobType
+from holdfast.model.operating import Stats
+from holdfast.model.payload import PayloadCodec
+from holdfast.model.schedule import AppSchedules
+from holdfast.model.status import Status
 from holdfast.notify import Hinter
 from holdfast.operations.cancel_jobs import cancel_jobs
 from holdfast.operations.complete_outside import OutsideCompletion, complete_outside
 from holdfast.operations.delete_chains import delete_chains
 from holdfast.operations.drive import drive
+from holdfast.operations.find_ahead import find_ahead
+from holdfast.operations.find_turn import find_turn
 from holdfast.operations.get_chain import find_chain, get_chain
 from holdfast.operations.get_job import find_job, get_job, list_attempts
 from holdfast.operations.list_chains import list_chains
@@ -38,11 +59,14 @@ from holdfast.operations.list_jobs import list_blocked_jobs, list_chain_jobs, li
 from holdfast.operations.look_at_chains import look_at_chain
 from holdfast.operations.migrate import Migration
 from holdfast.operations.notify_work import notify_work
-from holdfast.operations.read_blockers import Blocker, read_blockers
+from holdfast.operations.paging import check_page
+from holdfast.operations.read_blockers import Blocker, read_blockers, read_children
 from holdfast.operations.reschedule_jobs import reschedule_jobs
 from holdfast.operations.retry_jobs import retry_jobs
 from holdfast.operations.save_step import StepRecord, list_steps
+from holdfast.operations.signal_chain import signal_chain
 from holdfast.operations.statement import Verb
+from holdfast.operations.stats import read_stats
 from holdfast.operations.write_logs import LogRecord, list_logs
 from holdfast.stores import SyncStore
 from holdfast.stores.borrowed import Borrowed, SyncTransaction
@@ -50,9 +74,6 @@ from holdfast.stores.borrowed import Borrowed, SyncTransaction
 R = TypeVar("R")
 T = TypeVar("T")
 
-_TRIES = 4
-_FIRST_PAUSE = 0.05
-_PATIENCE_SECONDS = 5.0
 #: how long a wait that is over waits for its listener to close
 _LEAVING_SECONDS = 2.0
 
@@ -60,21 +81,28 @@ _LEAVING_SECONDS = 2.0
 class Client:
     """Enqueues and reads jobs; made by `app.client()`, safe to share between threads."""
 
-    def __init__(  # noqa: PLR0917 - made by the app only
+    def __init__(
         self,
         store: SyncStore,
         hinter: Hinter,
-        channel: str | None,
         ids: Ids,
         job_types: Mapping[str, JobType],
         attendance: Attendance,
+        *,
+        schedules: AppSchedules,
     ) -> None:
         self._store = store
         self._hinter = hinter
-        self._channel = channel
         self._ids = ids
         self._job_types = job_types
         self._attendance = attendance
+        #: it was made for handlers, and waits nowhere
+        self.is_for_handlers = False
+        self.queues = Queues(store, hinter)
+        self.workers = Workers(store, hinter)
+        self.admin = Admin(store)
+        self.settings = Settings(store)
+        self.schedules = Schedules(store, hinter, ids, job_types, schedules)
 
     def __enter__(self) -> Self:
         # Now rather than inside the caller's first transaction, which may hold the lock that a migration needs.
@@ -102,20 +130,23 @@ class Client:
         self, calls: Iterable[Call[R]], *, tx: SyncTransaction | None = None, **options: Unpack[EnqueueOptions]
     ) -> list[Chain[R]]:
         """Create jobs in order, all or none; options are for all, those of `call.options(…)` win."""
-        batch = Batch(calls, options, self._ids)
+        batch = Batch(calls, options, self._ids, self._job_types)
         if not batch.calls:
             return []
         if tx is None:
             self._store.ensure_ready()
-            channel = self._channel if self._hinter.may_ride_along() else None
-            chains = self._run_again(lambda: batch.write(channel))
-            if channel is None:
-                self._hinter.hint(batch.queues)
+            rides = batch.is_all_told and self._hinter.may_ride_along()
+            channel = self._hinter.inner_channel if rides else None
+            takes_lines = self._store.takes_lines
+            chains = run_again(self._store, lambda: batch.write(channel, takes_lines=takes_lines))
+            self._hinter.hint(batch.work, has_ridden=channel is not None)
         else:
             borrowed = self._store.borrow(tx)
-            is_hooked = borrowed.on_commit(partial(self._hinter.hint, batch.queues))
-            channel = None if is_hooked else self._channel
+            is_hooked = borrowed.on_commit(partial(self._hinter.hint, batch.work))
+            channel = None if is_hooked or not batch.is_all_told else self._hinter.inner_channel
             chains = drive(batch.write(channel), borrowed.execute)
+            if channel is None and not is_hooked and batch.work:
+                self._hint_with_commit(borrowed, set(batch.work))
             for chain in chains:
                 chain.is_tentative = True
         return chains
@@ -129,10 +160,13 @@ class Client:
 
         - `timeout` (none): seconds or timedelta; after it WaitTimeout is raised, and the chain goes on.
 
+        The output has the type that the last job of the chain declares: where the chain was completed from outside by
+        a call of another type, that one's. What does not fit that declaration any more raises InvalidPayload.
+
         Raises ChainFailed for a dead letter, ChainCancelled, ChainDeleted, ChainNotFound, and ChainNotCommitted inside
         the transaction that enqueues; WaitRefused in a handler, whose slot the chain may need.
         """
-        wait = Wait(chain, timeout, self._ids)
+        wait = Wait(chain, timeout, self._ids, is_in_handler=self.is_for_handlers)
         with self._attendance.present():
             wait.see(self._read(lambda: look_at_chain(wait.chain_id)))
             while (pause := wait.pause_alone(self._attendance.crowd)) is not None:
@@ -169,6 +203,36 @@ class Client:
         what = outside_completion(chain_id, outputs, self._ids, self._job_types, is_chain=True)
         return self._complete(what, tx)
 
+    def signal(
+        self,
+        chain: AnyChain,
+        name: str,
+        payload: object = None,
+        *,
+        tx: SyncTransaction | None = None,
+    ) -> None:
+        """Say something to a chain: the next `ctx.wait_signal` of the name, in whichever of its jobs, gets the payload.
+
+        - `payload` (None): any JSON value.
+        - `tx`: said if and only if the caller's transaction commits; until then nobody else can say something to the
+          chain, and its job cannot go on to another state.
+
+        A signal is kept until it is taken or the chain has ended; several of one name are taken in their order.
+        ChainNotFound, and AlreadyFinished for a chain that has ended: nothing is written.
+        """
+        chain_id = chain_id_of(chain, self._ids)
+        checked_name("signal", name)
+        text = PayloadCodec(f"signal {name}", Any).encode(payload).decode()
+        if tx is None:
+            self._store.ensure_ready()
+            woken = run_repeatable(self._store, lambda: signal_chain(chain_id, name, text))
+            if woken:
+                self._hinter.hint(woken)
+        else:
+            borrowed = self._store.borrow(tx)
+            woken = drive(signal_chain(chain_id, name, text), borrowed.execute)
+            self._hint_with_commit(borrowed, woken)
+
     def get_job(self, job_id: AnyJob, *, lock: bool = False, tx: SyncTransaction | None = None) -> Job:
         """The job, or JobNotFound.
 
@@ -177,13 +241,13 @@ class Client:
         """
         refuse_lock_without_transaction(lock=lock, tx=tx)
         checked = job_id_of(job_id, self._ids)
-        return self._read(lambda: get_job(checked, lock=lock), tx)
+        return self._read(lambda: get_job(checked, lock=lock), tx, lock=lock)
 
     def find_job(self, job_id: AnyJob, *, lock: bool = False, tx: SyncTransaction | None = None) -> Job | None:
         """The job, or None; parameters as for `get_job`."""
         refuse_lock_without_transaction(lock=lock, tx=tx)
         checked = job_id_of(job_id, self._ids)
-        return self._read(lambda: find_job(checked, lock=lock), tx)
+        return self._read(lambda: find_job(checked, lock=lock), tx, lock=lock)
 
     def list_attempts(self, job_id: AnyJob) -> list[AttemptRecord]:
         """The attempts that did not complete the job, oldest first."""
@@ -205,6 +269,30 @@ class Client:
         checked = job_id_of(job_id, self._ids)
         return self._read(lambda: read_blockers(checked), tx)
 
+    def explain(self, job_id: AnyJob) -> list[str]:
+        """Why the job does not run, in words: everything that is in its way. Empty if it runs or has ended.
+
+        Its time, what it waits for, the job in front of it in its partition key, its queue's pause and limits, how many
+        tenants take turns there, and whether a live worker serves its queue, knows its type and takes its flags.
+        """
+        job = self.get_job(job_id)
+        if job.status not in {Status.BLOCKED, Status.PENDING}:
+            return []
+        ahead = None if job.partition_key is None else self._read(lambda: find_ahead(job.id))
+        queues = {queue.name: queue for queue in self.queues.list()}
+        was_started = job.lease_generation > 0
+        return reasons_not_to_run(
+            job,
+            now=datetime.now(UTC),
+            blockers=self.get_blockers(job.id),
+            steps=self._read(lambda: list_steps(job.id)) if was_started else (),
+            children=self._read(lambda: read_children(job.id)) if was_started else (),
+            ahead=ahead,
+            turn=None if job.tenant is None else self._read(lambda: find_turn(job.id, job.queue)),
+            queue=queues.get(job.queue),
+            workers=self.workers.list(),
+        )
+
     def get_chain(
         self,
         chain: AnyChain,
@@ -218,7 +306,7 @@ class Client:
         """
         refuse_lock_without_transaction(lock=lock, tx=tx)
         checked = chain_id_of(chain, self._ids)
-        return self._read(lambda: get_chain(checked, lock=lock), tx)
+        return self._read(lambda: get_chain(checked, lock=lock), tx, lock=lock)
 
     def find_chain(
         self, chain: AnyChain, *, lock: bool = False, tx: SyncTransaction | None = None
@@ -226,7 +314,7 @@ class Client:
         """The chain as it stands, or None; parameters as for `get_chain`."""
         refuse_lock_without_transaction(lock=lock, tx=tx)
         checked = chain_id_of(chain, self._ids)
-        return self._read(lambda: find_chain(checked, lock=lock), tx)
+        return self._read(lambda: find_chain(checked, lock=lock), tx, lock=lock)
 
     def list_jobs(
         self,
@@ -248,6 +336,7 @@ class Client:
     ) -> Iterator[Job]:
         """Every job that matches, read page by page; oldest first, what is enqueued meanwhile comes at the end."""
         chosen = JobFilter(**filters).with_ids(self._ids.check)
+        check_page(page_size, newest_first, option="page_size")
         cursor: str | None = None
         while True:
             verb = partial(list_jobs, chosen, limit=page_size, cursor=cursor, newest_first=newest_first)
@@ -326,7 +415,9 @@ class Client:
 
         A deduplication key is taken back if it is free, else the outcome is `key_taken`. Parameters as for `cancel`.
         """
-        work = ControlWork("retry", retry_jobs, self._ids, chains, job, actor, strict, progress)
+        work = ControlWork(
+            "retry", retry_jobs, self._ids, chains, job, actor, strict, progress, job_types=self._job_types
+        )
         return self._control(work, tx)
 
     def reschedule(
@@ -355,11 +446,19 @@ class Client:
         strict: bool = False,
         tx: SyncTransaction | None = None,
     ) -> ControlResult:
-        """Delete the chain that holds a deduplication key, if it has not begun.
+        """Delete the chain that holds a deduplication key, if its first job waits, be it for another attempt.
 
-        One that has gives up the key, goes on, and is not tried again. Nobody holds it: `not_found`.
+        One that runs or has gone on gives up the key and is not tried again. Nobody holds it: `not_found`.
         """
-        work = ControlWork("remove", remover(job_type), self._ids, key=key, actor=actor, strict=strict)
+        work = ControlWork(
+            "remove",
+            remover(job_type),
+            self._ids,
+            key=checked_key(key),
+            actor=actor,
+            strict=strict,
+            job_types=self._job_types,
+        )
         return (self._control(work, tx))[0]
 
     def delete_chains(
@@ -383,13 +482,24 @@ class Client:
         work = ControlWork("delete", apply, self._ids, chains, None, actor, strict, progress)
         return self._control(work, tx)
 
+    def stats(self, *, within: Duration = 3600) -> Stats:
+        """How many jobs are in which state, for how long, and how many were completed and failed of late.
+
+        - `within` (an hour): how far back the throughput goes; a day of it is kept.
+
+        The counts are those that the leader keeps, seconds old; where no worker runs, they are taken now. Either way
+        counting stops at 10,000 jobs per queue and state, and what has finished is not counted at all.
+        """
+        period = checked_duration("within", within)
+        return self._read(lambda: read_stats(period))
+
     def migrate(self) -> Sequence[Migration]:
         """Bring the schema up to date; returns what was applied."""
         return self._store.migrate()
 
-    def _read(self, verb: Verb[T], tx: SyncTransaction | None = None) -> T:
+    def _read(self, verb: Verb[T], tx: SyncTransaction | None = None, *, lock: bool = False) -> T:
         if tx is not None:
-            borrowed = self._store.borrow(tx)
+            borrowed = self._store.borrow(tx, read_only=not lock)
             return drive(verb(), borrowed.execute)
         self._store.ensure_ready()
         return self._store.run(verb, read_only=True)
@@ -397,7 +507,7 @@ class Client:
     def _complete(self, what: OutsideCompletion, tx: SyncTransaction | None) -> Job:
         if tx is None:
             self._store.ensure_ready()
-            done = self._run_again(lambda: complete_outside(what))
+            done = run_again(self._store, lambda: complete_outside(what))
             if done.woken:
                 self._hinter.hint(done.woken)
         else:
@@ -407,8 +517,9 @@ class Client:
         return done.job
 
     def _hint_with_commit(self, borrowed: Borrowed, queues: set[str]) -> None:
-        if queues and not borrowed.on_commit(partial(self._hinter.hint, queues)) and self._channel is not None:
-            drive(notify_work(self._channel, queues), borrowed.execute)
+        channel = self._hinter.inner_channel
+        if queues and not borrowed.on_commit(partial(self._hinter.hint, queues)) and channel is not None:
+            drive(notify_work(channel, queues), borrowed.execute)
 
     def _control(self, work: ControlWork, tx: SyncTransaction | None) -> list[ControlResult]:
         """Step by step, each a short transaction of its own, or all in the caller's."""
@@ -416,6 +527,8 @@ class Client:
         if borrowed is None:
             self._store.ensure_ready()
         while (step := work.next_step()) is not None:
+            if borrowed is None and (queues := work.take_woken()):
+                self._hinter.hint(queues)
             if step.pause:
                 time.sleep(step.pause)
             if borrowed is not None:
@@ -423,25 +536,10 @@ class Client:
             elif step.is_read_only:
                 work.receive(self._store.run(step.verb, read_only=True))
             else:
-                work.receive(self._run_again(step.verb))
-                if queues := work.take_woken():
-                    self._hinter.hint(queues)
+                work.receive(run_repeatable(self._store, step.verb))
+        # Of the last step too: its answer is taken in when the next one is asked for.
         if borrowed is not None:
             self._hint_with_commit(borrowed, work.take_woken())
+        elif queues := work.take_woken():
+            self._hinter.hint(queues)
         return work.results
-
-    def _run_again(self, verb: Verb[T]) -> T:
-        """Ids are made here, so a try whose commit may or may not have happened can simply be repeated."""
-        pause = _FIRST_PAUSE
-        give_up = time.monotonic() + _PATIENCE_SECONDS
-        for _ in range(_TRIES - 1):
-            try:
-                return self._store.run(verb)
-            except DatabaseBusy:
-                raise
-            except (DatabaseUnavailable, SerializationConflict):
-                if time.monotonic() > give_up:
-                    raise
-                time.sleep(pause)
-                pause *= 4
-        return self._store.run(verb)

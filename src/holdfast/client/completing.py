@@ -25,7 +25,7 @@ def outside_completion(
     calls = [output for output in (*before, last) if isinstance(output, Call)]
     for call in calls:
         check_continuation(call)
-    documents = Batch(calls, {}, ids).documents
+    documents = Batch(calls, {}, ids, job_types).documents
     for document in documents:
         if document.more is not None:
             document.more.deduplication_key = None  # the chain's key is that of its first job

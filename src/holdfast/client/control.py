@@ -1,13 +1,14 @@
 """What the two faces share for the verbs of people: from what was named to batches of ids, from answers to results.
 
 A verb on ids is one transaction. A verb on a filter works its way through in order of enqueue, a short transaction per
-batch, and passes by what somebody has locked; to that it comes back in the end.
+batch, and passes by what somebody has locked or needs; to that it comes back in the end.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -21,6 +22,7 @@ from holdfast.model.identifiers import checked_name
 from holdfast.model.ids import Ids
 from holdfast.model.job import Chain, Job
 from holdfast.model.job_filter import JobFilter
+from holdfast.model.job_type import JobType
 from holdfast.model.status import Status
 from holdfast.operations.control import ControlBatch, Orders
 from holdfast.operations.deduplication_keys import Key
@@ -43,6 +45,8 @@ OnProgress = Callable[[Progress], object]
 #: before each further try at jobs that somebody had locked
 _PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
 _LONGEST_TEXT = 2000
+#: what a filter comes back to in the end: others may have let go of it, or have gone themselves
+_LATER = frozenset({ControlOutcome.LOCKED, ControlOutcome.NEEDED})
 
 
 class NamedType(Protocol):
@@ -72,6 +76,7 @@ class ControlWork:
 
     - `verb`: its name; `apply`: what it does to a batch of ids.
     - `chains` (ids or a filter), `job` (exactly this one) or `key`: what it is about.
+    - `job_types`: by all their names, where it is about keys.
     """
 
     def __init__(  # noqa: PLR0917 - made by the clients only
@@ -85,6 +90,7 @@ class ControlWork:
         strict: bool = False,  # noqa: FBT001, FBT002 - as above
         progress: OnProgress | None = None,
         key: str | None = None,
+        job_types: Mapping[str, JobType] | None = None,
     ) -> None:
         self.results: list[ControlResult] = []
         self._verb = verb
@@ -96,12 +102,16 @@ class ControlWork:
         if [chains, job, key].count(None) != 2:  # noqa: PLR2004 - all but one
             raise InvalidOption("chains", chains, f"give chains or job=, one of them, to {verb}")
         orders = Orders(
-            actor=None if actor is None else checked_name("actor", actor), is_strict=strict, is_chain=job is None
+            actor=None if actor is None else checked_name("actor", actor),
+            is_strict=strict,
+            is_chain=job is None,
+            is_job_only=job is not None,
+            aliases=_other_names(job_types or {}),
         )
         if isinstance(chains, JobFilter):
             self._steps = self._by_filter(self._narrowed(chains, orders), orders)
         elif key is not None:
-            self._steps = self._by_id([Dedup(key).key], orders)
+            self._steps = self._by_id([key], orders)
         else:
             self._steps = self._by_id(_several(job if chains is None else chains, ids, by_chain=job is None), orders)
 
@@ -128,28 +138,45 @@ class ControlWork:
     def _by_filter(self, chosen: JobFilter, orders: Orders) -> Generator[Step, Any, None]:
         orders = replace(orders, is_patient=False, is_chain=False)
         find: Find = find_target_chains if self._verb == "delete" else find_targets
-        locked: list[str] = []
+        locked: list[ControlResult] = []
+        needed: list[ControlResult] = []
         whole: SeqRange = yield Step(find_seq_range, is_read_only=True)
         left = whole
         while left.after < left.last:
             found: FoundTargets = yield Step(partial(find, chosen, left), is_read_only=True)
             left = replace(left, after=found.after)
             if found.ids:
-                locked += self._keep((yield Step(partial(self._apply, found.ids, orders))), come_back=True)
-            self._report(len(locked), (left.after - whole.after) / (whole.last - whole.after))
+                later = self._keep((yield Step(partial(self._apply, found.ids, orders))), _LATER)
+                locked += [result for result in later if result.outcome is ControlOutcome.LOCKED]
+                needed += [result for result in later if result.outcome is ControlOutcome.NEEDED]
+            self._report(len(locked) + len(needed), (left.after - whole.after) / (whole.last - whole.after))
         for pause in _PAUSES:
-            again, locked = locked, []
+            again, locked = [result.id for result in locked], []
             for begin in range(0, len(again), BATCH):
                 step = Step(partial(self._apply, again[begin : begin + BATCH], orders), pause=0.0 if begin else pause)
-                locked += self._keep((yield step), come_back=pause != _PAUSES[-1])
+                later = self._keep((yield step), _LATER if pause != _PAUSES[-1] else _LATER - {ControlOutcome.LOCKED})
+                locked += [result for result in later if result.outcome is ControlOutcome.LOCKED]
+                needed += [result for result in later if result.outcome is ControlOutcome.NEEDED]
+        yield from self._without_dependants(needed, orders)
         self._report(0, 1.0)
 
-    def _keep(self, batch: ControlBatch, *, come_back: bool = False) -> list[str]:
-        """Keep the results; returns the ids to come back to."""
+    def _without_dependants(self, needed: list[ControlResult], orders: Orders) -> Generator[Step, Any, None]:
+        """What others needed that have gone in later batches; the latest first, since they wait for the earlier."""
+        while needed:
+            again, left = [result.id for result in reversed(needed)], []
+            for begin in range(0, len(again), BATCH):
+                batch = yield Step(partial(self._apply, again[begin : begin + BATCH], orders))
+                left += self._keep(batch, frozenset({ControlOutcome.NEEDED}))
+            if len(left) == len(needed):
+                self.results += left
+                return
+            needed = left[::-1]
+
+    def _keep(self, batch: ControlBatch, come_back: AbstractSet[ControlOutcome] = frozenset()) -> list[ControlResult]:
+        """Keep the results but those to come back to, which are returned."""
         self._woken |= batch.woken
-        later = [result.id for result in batch.results if come_back and result.outcome is ControlOutcome.LOCKED]
-        self.results += [result for result in batch.results if result.id not in set(later)]
-        return later
+        self.results += [result for result in batch.results if result.outcome not in come_back]
+        return [result for result in batch.results if result.outcome in come_back]
 
     def _report(self, waiting: int, share: float) -> None:
         if self._progress is not None:
@@ -199,6 +226,13 @@ def remover(job_type: str | NamedType) -> Apply:
     return remove
 
 
+def checked_key(key: object) -> str:
+    """The text of a deduplication key."""
+    if not isinstance(key, str):
+        raise InvalidOption("key", key, "must be the text of a deduplication key")
+    return Dedup(key).key
+
+
 def checked_text(option: str, value: object) -> str | None:
     """Text that both databases can keep."""
     if value is None:
@@ -227,3 +261,12 @@ def _id(named: object, ids: Ids, *, by_chain: bool) -> str:
     if isinstance(named, Job):
         return named.chain_id if by_chain else named.id
     return ids.check(getattr(named, "id", named))
+
+
+def _other_names(job_types: Mapping[str, JobType]) -> dict[str, tuple[str, ...]]:
+    """By each name of a type that has several, the others."""
+    return {
+        known_as: tuple(name for name in (job_type.name, *job_type.aliases) if name != known_as)
+        for known_as, job_type in job_types.items()
+        if job_type.aliases
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from holdfast.errors import (
     ChainFailed,
     ChainNotCommitted,
     ChainNotFound,
+    InvalidPayload,
     WaitRefused,
     WaitTimeout,
 )
@@ -39,8 +41,8 @@ _error = msgspec.json.Decoder(JobError)
 class Wait:
     """One wait; made before anything is sent, so it refuses what can be refused."""
 
-    def __init__(self, chain: AnyChain, timeout: Duration | None, ids: Ids) -> None:
-        if (job_id := running_job()) is not None:
+    def __init__(self, chain: AnyChain, timeout: Duration | None, ids: Ids, *, is_in_handler: bool = False) -> None:
+        if (job_id := running_job()) is not None or is_in_handler:
             raise WaitRefused(job_id)
         self.chain_id = chain_id_of(chain, ids)
         self._timeout = None if timeout is None else checked_duration("timeout", timeout).total_seconds()
@@ -76,15 +78,17 @@ class Wait:
         return pause if left is None else min(pause, left)
 
     def result(self, job_types: Mapping[str, JobType]) -> Any:
-        """The output as the job type declares it, or the error that tells what became of the chain instead."""
+        """The output, or the error that tells what became of the chain instead.
+
+        As the type of the job declares it that ended the chain; where this app does not know that one, as the chain's
+        type does if it fits, else plain JSON.
+        """
         sight = self._sight
         match sight.status:
             case None:
                 raise self._missing()
             case Status.COMPLETED:
-                known = job_types.get(sight.chain_type_name or "") or job_types.get(sight.type_name or "")
-                text = "null" if sight.output is None else sight.output
-                return from_json(text) if known is None else known.output.decode(text)
+                return _output(sight, job_types)
             case Status.DEAD_LETTER:
                 raise ChainFailed(self.chain_id, sight.job_id or "", "is a dead letter", _cause(sight))
             case Status.CANCELLED:
@@ -96,6 +100,16 @@ class Wait:
         if self._was_there:
             return ChainDeleted(self.chain_id)
         return ChainNotCommitted(self.chain_id) if self._is_tentative else ChainNotFound(self.chain_id)
+
+
+def _output(sight: Sight, job_types: Mapping[str, JobType]) -> Any:
+    text = "null" if sight.output is None else sight.output
+    if (known := job_types.get(sight.type_name or "")) is not None:
+        return known.output.decode(text)
+    if (first := job_types.get(sight.chain_type_name or "")) is not None:
+        with suppress(InvalidPayload):
+            return first.output.decode(text)
+    return from_json(text)
 
 
 def _cause(sight: Sight) -> tuple[str | None, str | None, str | None]:

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, get_args
+from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, cast, get_args
 
 import msgspec
 
 from holdfast.errors import InvalidOption
 from holdfast.model.clock import Duration, checked_duration, checked_instant, iso, milliseconds
 from holdfast.model.dedup import Dedup, checked_dedup
+from holdfast.model.flags import checked_flags
 from holdfast.model.identifiers import checked_name
 from holdfast.model.ids import checked_id
-from holdfast.model.job import Chain
+from holdfast.model.job import Chain, ChainRecord, Job
 from holdfast.model.job_type import JobType
+from holdfast.model.partition import (
+    Ordering,
+    checked_ordering,
+    checked_partition_key,
+    checked_shards,
+    shard_of,
+)
 from holdfast.model.payload import to_json
 from holdfast.model.retry import checked_max_attempts
+from holdfast.model.ring import bucket_of
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -37,7 +48,14 @@ class EnqueueOptions(TypedDict, total=False):
     - `dedup` (a string or `Dedup`): at most one chain of the type holds the key.
     - `blockers` (chains or their ids): the job waits until they have completed; `on_blocker_failure` says what one that
       ends otherwise means: "wait" (the default: until it is retried and completes), "cancel" or "run".
+    - `partition_key`: jobs of one queue with the same key run one at a time; `ordering` says in which order: "fifo"
+      (the default: each waits for every earlier one that has not ended) or "serial" (each waits for a running one
+      only); `shards` spreads the key over so many sub-keys, each in its own order.
+    - `concurrency_key`: of the jobs of one queue with this key no more run, and no more start, than the queue's
+      `key_concurrency` and `key_rate` allow.
+    - `flags`: words by which workers may leave the job to others.
     - `tenant`, `headers`: kept with the job for the handler and for filters.
+    - `notify` (yes): tell workers of the job; without, they find it when they next look.
     """
 
     id: str | None
@@ -50,8 +68,14 @@ class EnqueueOptions(TypedDict, total=False):
     dedup: Dedup | str | None
     blockers: Iterable[Chain[Any] | str] | None
     on_blocker_failure: OnBlockerFailure | None
+    partition_key: str | None
+    ordering: Ordering | None
+    shards: int | None
+    concurrency_key: str | None
+    flags: Iterable[str] | None
     tenant: str | None
     headers: Mapping[str, str] | None
+    notify: bool | None
 
 
 class Extras(msgspec.Struct, omit_defaults=True):
@@ -67,6 +91,15 @@ class Extras(msgspec.Struct, omit_defaults=True):
     on_blocker_failure: str | None = None
     #: blockers that were not resolved when the job was written; not 0, which is the same as absent
     waiting_for: int | None = None
+    partition_key: str | None = None
+    partition_bucket: int | None = None
+    ordering: str | None = None
+    #: of a continuation: it was given a key, which wins over that of its chain
+    has_own_key: bool = False
+    #: an earlier job of the same batch has the same key
+    held: bool = False
+    concurrency_key: str | None = None
+    flags: list[str] | None = None
 
 
 class JobDocument(msgspec.Struct, omit_defaults=True):
@@ -101,25 +134,25 @@ class JobDocument(msgspec.Struct, omit_defaults=True):
 class Call(Generic[R_co]):
     """What `job_type.call(…)` returns; `R_co` is the output that its chain will have."""
 
-    __slots__ = ("job_type", "key", "options_given", "payload")
+    __slots__ = ("defaults", "job_type", "options_given", "payload")
 
     def __init__(
         self,
         job_type: JobType,
         payload: bytes,
         options_given: EnqueueOptions | None = None,
-        key: Dedup | str | None = None,
+        defaults: EnqueueOptions | None = None,
     ) -> None:
         self.job_type = job_type
         self.payload = payload
         self.options_given: EnqueueOptions = options_given or {}
-        #: what the job type's own dedup= made of the arguments; any other dedup= wins
-        self.key = key
+        #: what the job type makes of the arguments, such as its dedup= and partition_key=; anything else given wins
+        self.defaults: EnqueueOptions = defaults or {}
 
     def options(self, **options: Unpack[EnqueueOptions]) -> Self:
         """The same call with options of its own; they win over those of the enqueue."""
         check_options(options)
-        return type(self)(self.job_type, self.payload, self.options_given | options, self.key)
+        return type(self)(self.job_type, self.payload, self.options_given | only_given(options), self.defaults)
 
     def __repr__(self) -> str:
         return f"<Call {self.job_type.name} {self.payload[:80].decode(errors='replace')}>"
@@ -127,7 +160,16 @@ class Call(Generic[R_co]):
     def next_document(self, job_id: str) -> JobDocument:
         """The job as the continuation of a chain."""
         check_continuation(self)
-        return type(self)(self.job_type, self.payload, self.options_given).document(job_id, {})
+        defaults: EnqueueOptions = self.defaults | {"dedup": None}
+        document = type(self)(self.job_type, self.payload, self.options_given, defaults).document(job_id, {})
+        if self.options_given.get("partition_key") is not None:
+            document.extras.has_own_key = True
+        return document
+
+    def is_told(self, shared: EnqueueOptions) -> bool:
+        """Whether workers are to be told of it."""
+        own = self.options_given.get("notify")
+        return (shared.get("notify") if own is None else own) is not False
 
     def document(self, job_id: str, shared: EnqueueOptions) -> JobDocument:
         """The job as it is sent; `shared` are the already checked options of the whole enqueue."""
@@ -138,9 +180,15 @@ class Call(Generic[R_co]):
         )
         if job_type.expires is not None:
             document.extras.expires_ms = milliseconds(job_type.expires)
-        if shared or self.options_given or self.key is not None:
-            own: EnqueueOptions = {"dedup": self.key}
-            _apply(document, own | shared | self.options_given)
+        if shared or self.options_given or self.defaults:
+            given = shared | self.options_given
+            _apply(document, self.defaults | given)
+            if document.more is None or document.more.partition_key is None:
+                for option in ("ordering", "shards"):
+                    if (value := given.get(option)) is not None:
+                        raise InvalidOption(option, value, "needs a partition_key")
+                if document.more is not None:
+                    document.more.ordering = None
         return document
 
 
@@ -152,8 +200,17 @@ def check_continuation(call: Call[Any]) -> None:
             raise InvalidOption(option, value, "cannot be given to a continuation; it belongs to its chain")
 
 
+def only_given(options: EnqueueOptions) -> EnqueueOptions:
+    """Without those that are None: they must not hide what the job type says."""
+    return cast("EnqueueOptions", {name: value for name, value in options.items() if value is not None})
+
+
 def check_options(options: EnqueueOptions) -> None:
-    """Refuse bad values before anything is sent."""
+    """Refuse bad values before anything is sent; what can be walked through once only becomes a list."""
+    if isinstance(blockers := options.get("blockers"), Iterator):
+        options["blockers"] = list(blockers)
+    if isinstance(flags := options.get("flags"), Iterator):
+        options["flags"] = list(flags)
     scratch = JobDocument("", "", msgspec.Raw(b"null"), "")
     _apply(scratch, options)
 
@@ -164,6 +221,19 @@ def _apply(document: JobDocument, options: EnqueueOptions) -> None:
         raise InvalidOption("delay", given["delay"], "cannot be combined with at=; give one of them")
     for name, value in given.items():
         _SETTERS[name](document, value) if name in _SETTERS else _unknown(name, value)
+    if "partition_key" in given:
+        _enter_partition(document, given.get("shards"))
+
+
+def _enter_partition(document: JobDocument, shards: int | None) -> None:
+    """What follows from the key, once everything is known."""
+    extras = document.extras
+    assert extras.partition_key is not None  # noqa: S101 - set a moment ago
+    if shards is not None:
+        # By the deduplication key, if it has one: what replaces a job stays in its sub-key, and so keeps its place.
+        extras.partition_key = shard_of(extras.partition_key, shards, extras.deduplication_key or document.id)
+    extras.partition_bucket = bucket_of(extras.partition_key)
+    extras.ordering = extras.ordering or "fifo"
 
 
 def _unknown(name: str, value: object) -> None:
@@ -227,11 +297,14 @@ def _set_dedup(document: JobDocument, value: object) -> None:
 
 
 def _set_blockers(document: JobDocument, value: object) -> None:
-    if isinstance(value, (str, Chain)) or not isinstance(value, Iterable):
-        raise InvalidOption("blockers", value, "must be a list of chains or their ids")
-    blockers = [checked_id(each.id if isinstance(each, Chain) else each) for each in value]
+    if isinstance(value, (Chain, ChainRecord)):
+        value = [value]
+    if isinstance(value, (str, bytes, Mapping, Job, uuid.UUID)) or not isinstance(value, Iterable):
+        raise InvalidOption("blockers", _named(value), "must be a list of chains or their ids: blockers=[chain]")
+    blockers = [_blocker_id(each) for each in value]
     if len(set(blockers)) < len(blockers):
-        raise InvalidOption("blockers", value, "names a chain twice")
+        twice, _ = Counter(blockers).most_common(1)[0]
+        raise InvalidOption("blockers", twice, "is named twice")
     if len(blockers) > _MOST_BLOCKERS:
         raise InvalidOption("blockers", f"{len(blockers):,} chains", f"must not be more than {_MOST_BLOCKERS:,}")
     document.extras.blockers = blockers or None
@@ -240,14 +313,54 @@ def _set_blockers(document: JobDocument, value: object) -> None:
         document.extras.on_blocker_failure = "wait"
 
 
+def _blocker_id(value: object) -> str:
+    if isinstance(value, (Chain, ChainRecord)):
+        value = value.id
+    elif isinstance(value, Job):
+        value = value.chain_id
+    elif not isinstance(value, (str, uuid.UUID)):
+        raise InvalidOption("blockers", _named(value), "must be a list of chains or their ids, and this is neither")
+    return checked_id(value, "blockers")
+
+
+def _named(value: object) -> object:
+    """Jobs and calls by what they are: their fields would hide what is wrong."""
+    return f"a {type(value).__name__}" if isinstance(value, (Job, Call)) else value
+
+
 def _set_on_blocker_failure(document: JobDocument, value: object) -> None:
     if value not in get_args(OnBlockerFailure):
         raise InvalidOption("on_blocker_failure", value, f"must be one of {', '.join(get_args(OnBlockerFailure))}")
     document.extras.on_blocker_failure = str(value)
 
 
+def _set_partition_key(document: JobDocument, value: object) -> None:
+    document.extras.partition_key = checked_partition_key(value)
+
+
+def _set_ordering(document: JobDocument, value: object) -> None:
+    document.extras.ordering = checked_ordering(value)
+
+
+def _check_shards(document: JobDocument, value: object) -> None:  # noqa: ARG001 - part of the key
+    checked_shards(value)
+
+
+def _set_concurrency_key(document: JobDocument, value: object) -> None:
+    document.extras.concurrency_key = checked_name("concurrency_key", value)
+
+
+def _set_flags(document: JobDocument, value: object) -> None:
+    document.extras.flags = checked_flags("flags", value) or None
+
+
 def _set_tenant(document: JobDocument, value: object) -> None:
     document.tenant = checked_name("tenant", value)
+
+
+def _check_notify(document: JobDocument, value: object) -> None:  # noqa: ARG001 - nothing of it is stored
+    if not isinstance(value, bool):
+        raise InvalidOption("notify", value, "must be True or False")
 
 
 _SETTERS = {
@@ -261,6 +374,12 @@ _SETTERS = {
     "dedup": _set_dedup,
     "blockers": _set_blockers,
     "on_blocker_failure": _set_on_blocker_failure,
+    "partition_key": _set_partition_key,
+    "ordering": _set_ordering,
+    "shards": _check_shards,
+    "concurrency_key": _set_concurrency_key,
+    "flags": _set_flags,
     "tenant": _set_tenant,
     "headers": _set_headers,
+    "notify": _check_notify,
 }

@@ -24,6 +24,8 @@ class ControlOutcome(StrEnum):
     WRONG_STATUS = "wrong_status"
     KEY_TAKEN = "key_taken"
     BLOCKER_GONE = "blocker_gone"
+    BLOCKER_CYCLE = "blocker_cycle"
+    BLOCKER_FAILED = "blocker_failed"
     NEEDED = "needed"
     LOCKED = "locked"
 
@@ -38,6 +40,8 @@ REFUSALS: Final = frozenset(
         ControlOutcome.WRONG_STATUS,
         ControlOutcome.KEY_TAKEN,
         ControlOutcome.BLOCKER_GONE,
+        ControlOutcome.BLOCKER_CYCLE,
+        ControlOutcome.BLOCKER_FAILED,
         ControlOutcome.NEEDED,
         ControlOutcome.LOCKED,
     }

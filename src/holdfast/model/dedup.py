@@ -20,11 +20,11 @@ class Dedup:
 
     - `key`: compared within one job type.
     - `scope` ("unfinished"): how long a chain holds the key: "pending" until it is first claimed, "unfinished" until it
-      has ended, however many jobs it has, "forever" until it is removed, surviving retention.
+      has ended, however many jobs it has, or can only expire, "forever" until it is removed, surviving retention.
     - `window` (none): a holder that took the key longer ago than this gives it up.
-    - `on_conflict` ("keep"): "keep" returns the holder; "replace" gives a holder that has not started a new content,
-      and starts a new chain beside one that has; "replace_keep_schedule" likewise, without touching its time; "reject"
-      raises DuplicateKey.
+    - `on_conflict` ("keep"): "keep" returns the holder; "replace" gives a holder that waits, be it for another try,
+      a new content, and starts a new chain beside one that runs or has gone on; "replace_keep_schedule" likewise,
+      without touching its time; "reject" raises DuplicateKey.
     """
 
     key: str

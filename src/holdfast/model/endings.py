@@ -53,3 +53,21 @@ class DeadLetter(AttemptEnding):
     def __init__(self, reason: str = "given up by its handler") -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class Suspended(BaseException):
+    """Ends a handler's run where it waits durably: `ctx.sleep`, `ctx.wait_signal` and `ctx.gather` raise it.
+
+    The job goes on later, from its beginning and through its saved steps. Not an Exception, so that `except Exception`
+    lets it pass; whoever catches more than that cleans up and raises it again.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"this run ends here: the job waits for {what}")
+
+
+def is_suspended(error: BaseException) -> bool:
+    """Whether a handler's exception says that it waits, and nothing else."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_suspended(each) for each in error.exceptions)
+    return isinstance(error, Suspended)

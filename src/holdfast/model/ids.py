@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from holdfast.errors import InvalidOption
 from holdfast.model.identifiers import checked_name
@@ -55,20 +56,26 @@ def _clock_part(millisecond: int) -> str:
     return f"{digits[:8]}-{digits[8:]}-7"
 
 
-def checked_uuid(value: object) -> str:
+def checked_uuid(value: object, option: str = "id") -> str:
     """The canonical text of a UUID given by a caller."""
     try:
         return str(value if isinstance(value, uuid.UUID) else uuid.UUID(str(value)))
     except ValueError:
-        raise InvalidOption("id", value, "must be a UUID, such as '0198c5a0-5b1e-7c3a-9d1b-3f2a6c0e4d11'") from None
+        raise InvalidOption(option, value, "must be a UUID, such as '0198c5a0-5b1e-7c3a-9d1b-3f2a6c0e4d11'") from None
 
 
-def checked_id(value: object) -> str:
+def checked_id(value: object, option: str = "id") -> str:
     """An id of whatever form the app's `id_type` may allow."""
-    return str(value) if isinstance(value, uuid.UUID) else checked_name("id", value)
+    return str(value) if isinstance(value, uuid.UUID) else checked_name(option, value)
 
 
 IdGenerator = Callable[[int], list[str]]
+
+
+class IdCheck(Protocol):
+    """The id in the form that the database has it; a bad one is refused as a value of `option`."""
+
+    def __call__(self, value: object, option: str = "id") -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,4 +83,4 @@ class Ids:
     """How an app makes job ids, and which ones it accepts."""
 
     make: IdGenerator = new_ids
-    check: Callable[[object], str] = checked_uuid
+    check: IdCheck = checked_uuid

@@ -34,6 +34,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     - `revision`: how often a later enqueue with its deduplication key replaced it.
     - `step`, `progress`: what its handler said last.
     - `cancel_requested_at`: since when a running job is asked to stop.
+    - `expires_at`: not started by then, it is cancelled; None also for one that was started and put off.
     """
 
     id: str

@@ -10,7 +10,7 @@ _running: ContextVar[str | None] = ContextVar("holdfast_running_job", default=No
 
 
 class running:  # noqa: N801 - reads as a sentence: with running(job.id)
-    """Around a handler, in the task or thread that runs it.
+    """Around a handler, in the thread that runs it.
 
     A class, because every job goes through it and a generator takes three times as long.
     """
@@ -27,6 +27,11 @@ class running:  # noqa: N801 - reads as a sentence: with running(job.id)
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         _running.reset(self._token)
+
+
+def mark_running(job_id: str) -> None:
+    """From here on, in a task that runs one handler and nothing after it: its context ends with it."""
+    _running.set(job_id)
 
 
 def running_job() -> str | None:

@@ -20,13 +20,17 @@ _SHARE = 0.05
 _MOST_LANES = 64
 
 
-class Lane(msgspec.Struct, frozen=True):
-    """One (queue, priority), and the last place in it that is not to be looked at again."""
+class Lane(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One (queue, priority), and the last place in it that is not to be looked at again.
+
+    With a tenant: those of the tenant's jobs that go by tenant, and no others.
+    """
 
     queue: str
     priority: int
     ready_at: Instant
     seq: int
+    tenant: str | None = None
 
 
 class Place(Protocol):
@@ -58,6 +62,10 @@ class ScanPosition:
         """Move past what a claim returned; `claimed` is in claim order."""
         for job in claimed:
             self._lanes[job.priority, job.queue] = Lane(job.queue, job.priority, job.ready_at, job.seq)
+
+    def look_back_soon(self) -> None:
+        """What was passed by may be wanted now."""
+        self._next_look_back = 0.0
 
     def may_look_back(self, now: float) -> bool:
         """Whether looking back again keeps its share of the time below 5 %."""

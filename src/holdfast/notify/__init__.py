@@ -3,16 +3,18 @@
 With `stores`, the only room that imports drivers.
 """
 
-from holdfast.notify.base import ChainListener, Hinter, Silence, Waker
-from holdfast.notify.open import chain_channel, open_chain_listener, open_hinter, open_waker
+from holdfast.notify.base import ChainListener, Hinter, Notifier, Silence, Waker
+from holdfast.notify.open import NotifierConfig, checked_notifier, open_notifier
+from holdfast.notify.polling import PollingNotifier
 
 __all__ = [
     "ChainListener",
     "Hinter",
+    "Notifier",
+    "NotifierConfig",
+    "PollingNotifier",
     "Silence",
     "Waker",
-    "chain_channel",
-    "open_chain_listener",
-    "open_hinter",
-    "open_waker",
+    "checked_notifier",
+    "open_notifier",
 ]

@@ -1,16 +1,24 @@
-"""The two ends of a hint."""
+"""What a notifier is: both ends of a hint, for one process."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 
 class Hinter(Protocol):
     """The sending end: from any thread, without waiting, without failing."""
 
-    def hint(self, queues: Iterable[str]) -> None:
-        """There is work in `queues`; sent soon, many hints as one."""
+    @property
+    def inner_channel(self) -> str | None:
+        """On which a statement can notify of work inside its own transaction; None if nobody listens there."""
+        ...
+
+    def hint(self, work: Iterable[str], *, has_ridden: bool = False) -> None:
+        """There is work in these queues; a mapping says how much.  Sent soon, many hints as one.
+
+        With `has_ridden`, other processes were told by the commit itself.
+        """
 
     def may_ride_along(self) -> bool:
         """Whether the next hint should go out with the commit of the work itself; seldom."""
@@ -21,7 +29,7 @@ class Hinter(Protocol):
 
 
 class Waker(Protocol):
-    """The receiving end, on a worker's event loop."""
+    """The receiving end of a worker, on its event loop."""
 
     @property
     def lease_channel(self) -> str | None:
@@ -61,10 +69,29 @@ class ChainListener(Protocol):
         """The chains that were told of since the last call; None = any chain may have ended."""
 
 
-class Silence:
-    """A hinter that says nothing: hints are switched off, or the database needs none."""
+class Notifier(Hinter, Protocol):
+    """One per app and process: whoever sends and whoever listens shares its connections."""
 
-    def hint(self, queues: Iterable[str]) -> None:
+    @property
+    def chain_channel(self) -> str | None:
+        """Where the ends of chains are told to this process and nobody else; None if they need no telling."""
+        ...
+
+    def open_waker(self, queues: Iterable[str]) -> Waker:
+        """For a worker of these queues; made and used on one event loop."""
+        ...
+
+    def open_chain_listener(self) -> ChainListener:
+        """For those who wait for chains; made and used on one event loop."""
+        ...
+
+
+class Silence:
+    """A hinter that says nothing: hints are switched off."""
+
+    inner_channel: str | None = None
+
+    def hint(self, work: Iterable[str], *, has_ridden: bool = False) -> None:
         """Nothing to do."""
 
     def may_ride_along(self) -> bool:
@@ -73,3 +100,8 @@ class Silence:
 
     def close(self) -> None:
         """Nothing to do."""
+
+
+def counted(work: Iterable[str]) -> dict[str, int]:
+    """How much work is in which queue: one where nobody has counted."""
+    return dict(work) if isinstance(work, Mapping) else dict.fromkeys(work, 1)

@@ -2,97 +2,180 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
+import threading
 import time
+from collections.abc import Iterable
+from concurrent.futures import Future
 
-#: how often an idle worker looks; a look costs some microseconds
-_INTERVAL = 0.005
+from holdfast.model.fork import forget_after_fork
+from holdfast.notify.base import counted
+from holdfast.notify.board import Board, BoardListener, BoardWaker
+from holdfast.notify.file_events import FileEvents
+
+#: how often somebody looks while anybody waits, where the kernel does not tell of writes; and how far hints are apart
+_INTERVAL = 0.004
+#: how often otherwise
+_SAFETY = 0.1
+#: after a write, until its commit can be seen: it has to reach the disk first
+_PAUSES = (0.0, *(0.0005,) * 6, *(0.001,) * 5, *(0.002,) * 5, *(0.004,) * 5, *(0.01,) * 4)
 
 
-class _FileWatch:
+class FileWatch:
     """A connection that sees whether anybody, this process included, has committed since it last looked."""
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._seen: int | None = None
         self._is_closed = False
 
     def has_changed(self) -> bool:
-        if self._is_closed:
-            return False
-        try:
-            if self._connection is None:
-                # Looked through by one thread at a time; the one that closes it may be another.
-                self._connection = sqlite3.connect(self._path, isolation_level=None, timeout=0, check_same_thread=False)
-            version: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
-        except sqlite3.Error:
-            return False  # the poll goes on, and whoever really needs the file reports what is wrong with it
-        changed = self._seen is not None and version != self._seen
-        self._seen = version
-        return changed
+        with self._lock:
+            if self._is_closed:
+                return False
+            try:
+                if self._connection is None:
+                    # Looked through by one thread at a time, not always the same.
+                    self._connection = sqlite3.connect(
+                        self._path, isolation_level=None, timeout=0, check_same_thread=False
+                    )
+                version: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
+            except sqlite3.Error:
+                return False  # the poll goes on, and whoever really needs the file reports what is wrong with it
+            changed = self._seen is not None and version != self._seen
+            self._seen = version
+            return changed
 
     def close(self) -> None:
-        self._is_closed = True
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        with self._lock:
+            self._is_closed = True
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
 
 
-class DataVersionWaker:
-    """Watches the file only while somebody waits; a busy worker costs nothing."""
+class FileNotifier:
+    """Direct signals inside the process, and one thread that watches the file while anybody waits."""
+
+    inner_channel: str | None = None
+    #: nobody needs to tell: whatever is committed is seen
+    chain_channel: str | None = None
 
     def __init__(self, path: str) -> None:
-        self._event = asyncio.Event()
-        self._watch = _FileWatch(path)
-        self._lease_watch = _FileWatch(path)
+        self.path = path
+        self._make_board()
+        forget_after_fork(self)
 
-    #: nobody needs to tell: whatever is committed is seen
-    lease_channel: str | None = None
+    def _make_board(self) -> None:
+        self.board = Board(self._follow)
+        self.board.ending = lambda: self._ended if self._watch is None else None
+        self._wake = threading.Condition()
+        self._watch: FileWatch | None = None
+        self._events: FileEvents | None = None
+        self._ended: Future[None] | None = None
+
+    def after_fork(self) -> None:
+        self._make_board()
+
+    def open_waker(self, queues: Iterable[str]) -> FileWaker:
+        return FileWaker(self.board, queues, self.path)
+
+    def open_chain_listener(self) -> BoardListener:
+        return FileListener(self.board)
+
+    def hint(self, work: Iterable[str], *, has_ridden: bool = False) -> None:  # noqa: ARG002 - nothing rides
+        for queue, count in counted(work).items():
+            self.board.tell_work(queue, count)
+
+    def may_ride_along(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """What listens ends with the last who is told."""
+
+    def _follow(self) -> None:
+        with self._wake:
+            if self._watch is None and not self.board.is_empty:
+                self._watch = FileWatch(self.path)
+                # Now, not in the thread: what is committed from here on is news.
+                self._watch.has_changed()
+                self._ended = Future()
+                self._ended.set_running_or_notify_cancel()  # so that nobody who gives up waiting for it cancels it
+                threading.Thread(
+                    target=self._serve, args=(self._watch, self._ended), name="holdfast-file-watch", daemon=True
+                ).start()
+            elif self.board.is_empty and self._watch is not None:
+                self._watch = None
+                if self._events is not None:
+                    # Under the lock: its thread closes it only when it has been here.
+                    self._events.interrupt()
+                    self._events = None
+            self._wake.notify()
+
+    def _serve(self, watch: FileWatch, ended: Future[None]) -> None:
+        events = FileEvents.of([self.path, f"{self.path}-wal", f"{self.path}-journal"])
+        while True:
+            with self._wake:
+                while self._watch is watch and not self.board.has_idle:
+                    self._wake.wait()
+                if self._watch is not watch:
+                    break
+                self._events = events
+            if _sees_change(watch, events):
+                self.board.tell_anything()
+                time.sleep(_INTERVAL)
+        watch.close()
+        if events is not None:
+            events.close()
+        ended.set_result(None)
+
+
+def _sees_change(watch: FileWatch, events: FileEvents | None) -> bool:
+    """Whether anybody has committed, now or within a moment.
+
+    Told by the kernel, an idle worker costs nothing; a look every 4 ms took 2 % of a core.
+    """
+    if events is None:
+        time.sleep(_INTERVAL)
+        return watch.has_changed()
+    events.drain()
+    if watch.has_changed():
+        return True
+    if events.wait(_SAFETY):
+        for pause in _PAUSES:
+            time.sleep(pause)
+            if watch.has_changed():
+                return True
+    return False
+
+
+class FileWaker(BoardWaker):
+    """Sees every commit; which one touched a job of its worker the file does not say."""
+
+    def __init__(self, board: Board, queues: Iterable[str], path: str) -> None:
+        super().__init__(board, queues)
+        # Of its own: the other watch looks only while somebody waits, and a busy worker holds leases too.
+        self._leases = FileWatch(path)
 
     def start(self) -> None:
-        """Watching begins with the first look."""
+        if self._loop is None:
+            # Now, not at the first question: what happens until then is news.
+            self._leases.has_changed()
+        super().start()
 
-    def has_lease_news(self, worker_id: str) -> bool:  # noqa: ARG002 - the file does not say whose job it was
-        return self._lease_watch.has_changed()
-
-    async def wait(self, timeout: float) -> None:
-        deadline = time.monotonic() + timeout
-        while not self._event.is_set() and (left := deadline - time.monotonic()) > 0:
-            if self._has_changed():
-                break
-            try:
-                async with asyncio.timeout(min(_INTERVAL, left)):
-                    await self._event.wait()
-            except TimeoutError:
-                pass
-        self._event.clear()
-
-    def poke(self) -> None:
-        self._event.set()
+    def has_lease_news(self, worker_id: str) -> bool:  # noqa: ARG002 - as above
+        return self._leases.has_changed()
 
     async def close(self) -> None:
-        self._watch.close()
-        self._lease_watch.close()
-
-    def _has_changed(self) -> bool:
-        return self._watch.has_changed()
+        await super().close()
+        self._leases.close()
 
 
-class FileListener(DataVersionWaker):
-    """Takes every commit for the possible end of any chain."""
+class FileListener(BoardListener):
+    """Takes every commit for the possible end of any chain; listens from the beginning."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self._is_news = False
-        self._has_changed()
-
-    def news(self) -> set[str] | None:
-        is_news, self._is_news = self._is_news, False
-        return None if is_news else set()
-
-    def _has_changed(self) -> bool:
-        changed = super()._has_changed()
-        self._is_news |= changed
-        return changed
+    def __init__(self, board: Board) -> None:
+        super().__init__(board)
+        self.start()

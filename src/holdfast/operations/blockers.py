@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.errors import BlockerCycle, ChainNotFound
 from holdfast.model.call import JobDocument
 from holdfast.model.payload import to_json
 from holdfast.model.status import Status
+from holdfast.operations.cycles import find_waits, reaches
+from holdfast.operations.look_at_chains import look_at_archive
 from holdfast.operations.statement import Operation, Statement
 
 #: a chain that goes on with its next job while we look drops out of the answer for once
 _LOOKS = 5
+
+#: a cycle of more waits than this is left to the sweep
+_WALK = 100_000
+
+_SNAPSHOT = (
+    "it may be newer than the snapshot of this transaction, which at REPEATABLE READ and SERIALIZABLE is that of its "
+    "first statement; enqueue the blocker in the same transaction or begin after its commit, or use READ COMMITTED"
+)
 
 
 @dataclass(slots=True)
@@ -33,12 +44,17 @@ class Blocking:
 
 
 def hold_blockers(
-    jobs: Sequence[JobDocument], *, new: Collection[str] = (), waiting: Mapping[str, str] | None = None
+    jobs: Sequence[JobDocument],
+    *,
+    new: Collection[str] = (),
+    ending: Collection[str] = (),
+    waiting: Mapping[str, str] | None = None,
 ) -> Operation[Blocking]:
     """Look up what `jobs` wait for, and note in each how much of it has not ended.
 
-    `new` are chains of the same batch, which need not be there yet; `waiting` names the chain of each job that is part
-    of an older one, which must not wait for itself.
+    `new` are chains of the same batch, which need not be there yet; `ending` those that it will cancel, because nobody
+    started them in time; `waiting` names the chain of each job that is part of an older one, which must not wait for
+    itself.
     """
     missing = {chain_id for job in jobs for chain_id in _blockers(job)}
     blocking = Blocking()
@@ -51,7 +67,13 @@ def hold_blockers(
         blocking.statuses.update((chain_id, Status.PENDING) for chain_id in missing.intersection(new))
         missing -= blocking.statuses.keys()
     if missing:
-        raise ChainNotFound(min(missing))
+        archived = yield from look_at_archive(missing)
+        blocking.statuses.update((chain_id, Status(str(sight.status))) for chain_id, sight in archived.items())
+        missing -= archived.keys()
+    if missing:
+        ((sees_commits,),) = yield Statement("sees_commits")
+        raise ChainNotFound(min(missing), None if sees_commits else _SNAPSHOT)
+    blocking.statuses.update((chain_id, Status.CANCELLED) for chain_id in blocking.statuses.keys() & set(ending))
     for job in jobs:
         if blockers := _blockers(job):
             on_failure = job.extras.on_blocker_failure
@@ -64,15 +86,22 @@ def hold_blockers(
     return blocking
 
 
-def refuse_cycles(jobs: Iterable[JobDocument], waiting: Mapping[str, str]) -> Operation[None]:
-    """No chain may wait for itself, over however many others."""
+def refuse_cycles(jobs: Sequence[JobDocument], waiting: Mapping[str, str]) -> Operation[None]:
+    """No chain may wait for itself, over however many others, those of the same batch among them.
+
+    `waiting` as above; whatever their chains wait for now, they will not when these are written.
+    """
+    waits: defaultdict[str, set[str]] = defaultdict(set)
     for job in jobs:
-        chain_id = waiting.get(job.id)
-        blockers = _blockers(job)
-        if chain_id is not None and blockers:
-            rows = yield Statement("find_awaited", {"chains": to_json(sorted(blockers)).decode()})
-            if any(found == chain_id for (found,) in rows):
-                raise BlockerCycle(chain_id)
+        waits[waiting.get(job.id, job.id)].update(_blockers(job))
+    found = yield from find_waits(set().union(*waits.values()), _WALK)
+    changing = set(waiting.values())
+    for wait in found:
+        if wait.chain_id not in changing:
+            waits[wait.chain_id].add(wait.blocked_by)
+    for job in jobs:
+        if (chain_id := waiting.get(job.id)) is not None and reaches(_blockers(job), chain_id, waits):
+            raise BlockerCycle(chain_id)
 
 
 def refuse_cycles_within(jobs: Sequence[JobDocument]) -> None:

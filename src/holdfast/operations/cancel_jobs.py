@@ -37,15 +37,22 @@ def cancel_jobs(ids: Sequence[str], orders: Orders, reason: str | None = None) -
         if results[asked].outcome is ControlOutcome.CANCELLED and job.is_tail
     }
     asked = [result.job_id for result in results.values() if result.outcome is ControlOutcome.REQUESTED]
-    if asked:
-        yield from tell_holders(filter(None, asked))
+    woken = (yield from tell_holders(filter(None, asked))) if asked else set()
     if changed:
         by = "" if orders.actor is None else f" by {orders.actor}"
         error = JobError("Cancelled", f"cancelled{by}" if reason is None else reason)
-        yield Statement("cancel_jobs", {"jobs": to_json(sorted(changed)).decode(), "error": to_json(error).decode()})
+        rows = yield Statement(
+            "cancel_jobs",
+            {
+                "jobs": to_json(sorted(changed)).decode(),
+                "error": to_json(error).decode(),
+                "chain": not orders.is_job_only,
+            },
+        )
+        woken |= {queue for (queue,) in rows}
     yield from record_audit("cancel", orders, list(results.values()), None if reason is None else {"reason": reason})
     # Whoever is in haste waits for nobody while he holds the locks of 500 jobs; what he passes by, the sweep finds.
-    woken = yield from settle_chains(ended, patient=orders.is_patient)
+    woken |= yield from settle_chains(ended, patient=orders.is_patient)
     return ControlBatch(in_order(ids, results), woken)
 
 

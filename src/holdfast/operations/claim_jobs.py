@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any, NamedTuple
+
+import msgspec
 
 from holdfast.model.clock import milliseconds
 from holdfast.model.payload import to_json
 from holdfast.model.scan_position import Instant, Lane
+from holdfast.model.tenant_turns import WINDOW, TenantLane
 from holdfast.operations.statement import Operation, Rows, Statement
+
+_line = msgspec.json.Decoder(list[Any])
 
 
 class ClaimedJob(NamedTuple):
@@ -40,10 +47,22 @@ class ClaimedJob(NamedTuple):
     tenant: str | None
     headers: bytes | str | None
     has_blockers: bool | None
+    line: bytes | str | None
+
+
+class Claim(list[ClaimedJob]):
+    """The jobs that a claim brought, in claim order; and what it met besides."""
+
+    #: jobs that were found behind others of their partition keys, and are out of the way now
+    aside = 0
+    #: the last places of lanes in which jobs were left because somebody is changing what stands in front of them
+    passed: tuple[ClaimedJob, ...] = ()
+    #: by tenant, in a claim by turns, how many were found and not claimed
+    left: Mapping[str | None, int] = MappingProxyType({})
 
 
 class FoundLane(NamedTuple):
-    """A (queue, priority) with its first job."""
+    """A (queue, priority) with its first job; or the first of those jobs of a queue that go by tenant."""
 
     queue: str
     priority: int
@@ -51,6 +70,7 @@ class FoundLane(NamedTuple):
     seq: int
     due_in_ms: int
     is_suspect: bool
+    is_fair: bool = False
 
 
 def claim_jobs(
@@ -62,9 +82,14 @@ def claim_jobs(
     prefetch: bool = False,
     start: Instant | None = None,
     drops: Sequence[Instant] = (),
-) -> Operation[list[ClaimedJob]]:
-    """Up to `limit` jobs in claim order.
+    run: int = 0,
+    taste: str | None = None,
+    most: int | None = None,
+) -> Operation[Claim]:
+    """Up to `limit` jobs in claim order; behind the first one of a partition key up to `run` that come next.
 
+    `taste` says what is left to others, see `model/taste.py`; `most` how many are taken of each lane, where these
+    have tenants.
     `prefetch` marks them as not started; `start` is the `claimed_at` of an earlier prefetched batch that may be
     started once this has committed, `drops` are those of batches of which nothing waits any more.
     """
@@ -77,28 +102,45 @@ def claim_jobs(
             "prefetch": prefetch,
             "start_at": start,
             "drops": to_json(list(drops)).decode(),
+            "run": run,
+            "taste": taste,
+            "most": most,
         },
         literals={"limit": limit},
     )
-    return _in_claim_order(rows)
+    return _sorted_out(rows)
 
 
-def claim_suspect(worker_id: str, queues: Sequence[str], lease: timedelta) -> Operation[list[ClaimedJob]]:
-    """At most one job whose earlier worker died."""
+def claim_suspect(
+    worker_id: str, queues: Sequence[str], lease: timedelta, taste: str | None = None, passed: Sequence[int] = ()
+) -> Operation[Claim]:
+    """At most one job whose earlier worker died; none of those with the seqs in `passed`."""
     rows = yield Statement(
         "claim_suspect",
-        {"worker": worker_id, "queues": to_json(list(queues)).decode(), "lease_ms": milliseconds(lease)},
+        {
+            "worker": worker_id,
+            "queues": to_json(list(queues)).decode(),
+            "lease_ms": milliseconds(lease),
+            "taste": taste,
+            "passed": to_json(list(passed)).decode(),
+        },
     )
-    return _in_claim_order(rows)
+    return _sorted_out(rows)
 
 
-def find_lanes(queues: Sequence[str]) -> Operation[list[FoundLane]]:
+def find_lanes(queues: Sequence[str], taste: str | None = None) -> Operation[list[FoundLane]]:
     """Where claimable jobs are, now and later."""
-    rows = yield Statement("find_lanes", {"queues": to_json(list(queues)).decode()})
+    rows = yield Statement("find_lanes", {"queues": to_json(list(queues)).decode(), "taste": taste})
     return [
-        FoundLane(queue, priority, ready_at, seq, due, bool(suspect))
-        for queue, priority, ready_at, seq, due, suspect in rows
+        FoundLane(queue, priority, ready_at, seq, due, bool(suspect), bool(fair))
+        for queue, priority, ready_at, seq, due, suspect, fair in rows
     ]
+
+
+def find_tenants(queue: str, after: str = "", taste: str | None = None) -> Operation[list[TenantLane]]:
+    """The next tenants behind `after` that have jobs that go by tenant, and where these are."""
+    rows = yield Statement("find_tenants", {"queue": queue, "after": after, "taste": taste}, literals={"limit": WINDOW})
+    return [TenantLane._make(row) for row in rows]
 
 
 def next_due(queues: Sequence[str]) -> Operation[timedelta | None]:
@@ -107,11 +149,25 @@ def next_due(queues: Sequence[str]) -> Operation[timedelta | None]:
     return min((timedelta(milliseconds=lane.due_in_ms) for lane in lanes), default=None)
 
 
-def _in_claim_order(rows: Rows) -> list[ClaimedJob]:
+def key_place(line: bytes | str) -> tuple[str, int, bool]:
+    """The partition key of a claimed job, its place there, and whether it came along behind another one."""
+    key, place, follows, *_ = _line.decode(line)
+    return key, place, follows
+
+
+def _sorted_out(rows: Rows) -> Claim:
+    left = [ClaimedJob._make(row) for row in rows if row[0] is None]
     # The databases return updated rows in no particular order.
-    claimed = list(map(ClaimedJob._make, rows))
-    claimed.sort(key=_claim_order)
-    return claimed
+    claim = Claim(map(ClaimedJob._make, [row for row in rows if row[0] is not None] if left else rows))
+    claim.sort(key=_claim_order)
+    claim.aside = sum(lane.lease_generation for lane in left)
+    if left:
+        counts: Counter[str | None] = Counter()
+        for lane in left:
+            counts[lane.tenant] += lane.lease_generation + (lane.timeout_ms or 0)
+        claim.left = counts
+    claim.passed = tuple(lane for lane in left if lane.timeout_ms)
+    return claim
 
 
 def _claim_order(job: ClaimedJob) -> tuple[int, Any, int]:

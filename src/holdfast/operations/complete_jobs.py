@@ -22,6 +22,9 @@ class Completion(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     lease_generation: int
     output: str | None = None
     duration_ms: int | None = None
+    #: its run, among those completed with it, and its place there: none is completed before those in front of it
+    line: int | None = None
+    place: int | None = None
 
 
 def complete_jobs(worker_id: str | None, jobs: Sequence[Completion]) -> Operation[Settlement]:

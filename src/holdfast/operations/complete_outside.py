@@ -15,10 +15,11 @@ from holdfast.operations.complete_jobs import Completion, complete_jobs
 from holdfast.operations.continue_jobs import Continuation, continue_jobs
 from holdfast.operations.control import Orders, lock_jobs
 from holdfast.operations.get_job import find_job, get_job
-from holdfast.operations.lease import Lease, Settlement
+from holdfast.operations.lease import Lease
 from holdfast.operations.settle_chains import settle_chains
 from holdfast.operations.statement import ATOMICALLY, Operation, Statement
 from holdfast.operations.tell_holders import tell_holders
+from holdfast.operations.within import within
 
 
 @dataclass(slots=True)
@@ -57,21 +58,20 @@ def complete_outside(what: OutsideCompletion) -> Operation[CompletedOutside]:
     types = [job.type_name, *(document.type_name for document in what.documents)]
     output = None if what.encode is None else what.encode(types[-1])
     yield from hold_blockers(what.documents, waiting={document.id: job.chain_id for document in what.documents})
-    if job.status is Status.RUNNING:
-        yield from tell_holders([job.id])
-    woken: set[str] = set()
+    is_running = job.status is Status.RUNNING
+    woken: set[str] = (yield from tell_holders([job.id])) if is_running else set()
     # Where no handler ran there is no time that it took.
-    duration_ms = None if job.status is Status.RUNNING else 0
+    duration_ms = None if is_running else 0
     current = what.seized = yield from _seize(job.id)
     for document in what.documents:
         step = Continuation(current.id, current.lease_generation, document, duration_ms, job.chain_id)
-        woken |= (yield from _within(continue_jobs(None, [step]))).woken
+        woken |= (yield from within(continue_jobs(None, [step]))).woken
         duration_ms = 0
         is_last = document is what.documents[-1]
         current = Lease(document.id, 0) if is_last and what.encode is None else (yield from _seize(document.id))
     if what.encode is not None:
         completion = Completion(current.id, current.lease_generation, output, duration_ms)
-        settlement = yield from _within(complete_jobs(None, [completion]))
+        settlement = yield from within(complete_jobs(None, [completion]))
         woken |= settlement.woken | (yield from settle_chains(settlement.unsettled))
     return CompletedOutside((yield from get_job(current.id)), woken)
 
@@ -100,15 +100,3 @@ def _done_before(what: OutsideCompletion) -> Operation[Job | None]:
     if job.lease_generation != what.seized.lease_generation:
         return None
     return (yield from get_job(what.documents[-1].id)) if what.documents else job
-
-
-def _within(operation: Operation[Settlement]) -> Operation[Settlement]:
-    """A verb as part of another one: the transaction is there already."""
-    statement = next(operation)
-    if statement is ATOMICALLY:
-        statement = operation.send(())
-    try:
-        while True:
-            statement = operation.send((yield statement))
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]  # a generator's value is not typed

@@ -28,12 +28,16 @@ class Orders:
     - `is_strict`: do all of it or nothing.
     - `is_patient`: wait for rows that somebody has locked; otherwise they are reported as locked.
     - `is_chain`: ids name chains, and their last jobs are meant; otherwise exactly the jobs named.
+    - `is_job_only`: what is asked of a job does not go for the jobs by which its chain goes on.
+    - `aliases`: by each name of a job type that has several, the others: its keys are taken under all of them.
     """
 
     actor: str | None = None
     is_strict: bool = False
     is_patient: bool = True
     is_chain: bool = True
+    is_job_only: bool = False
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class LockedJob(NamedTuple):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from holdfast.model.payload import to_json
-from holdfast.operations.statement import Operation, Statement
+from holdfast.operations.statement import Operation, Rows, Statement
 
 #: keys that are given up, entered or replaced while we look are looked at again
 _LOOKS = 10
@@ -24,9 +24,9 @@ class Key(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """The key that a chain was enqueued with and has not given up."""
+    """The key that a chain was enqueued with and has not given up, under every name of its type."""
 
-    key: Key
+    keys: tuple[Key, ...]
     scope: str
 
 
@@ -73,14 +73,16 @@ class LockedKeys:
         return _document((key, chain_id, scopes[chain_id]) for key, chain_id in sorted(chains.items()))
 
 
-def lock_keys_of_chains(ids: Collection[str], *, patient: bool) -> Operation[LockedKeys]:
+def lock_keys_of_chains(
+    ids: Collection[str], *, patient: bool, aliases: Mapping[str, tuple[str, ...]]
+) -> Operation[LockedKeys]:
     """The keys of the chains that the ids of jobs name; those that nobody took are entered, to have a row to lock."""
     asked = {"jobs": to_json(sorted(set(ids))).decode()}
     rows = yield Statement("find_keys", asked)
     keys = LockedKeys()
     for _ in range(_LOOKS):
-        keys.claims = {chain_id: Claim(Key(type_name, key), scope) for chain_id, type_name, key, scope in rows}
-        wanted = {claim.key: chain_id for chain_id, claim in keys.claims.items()}
+        keys.claims = _claims(rows, aliases)
+        wanted = {key: chain_id for chain_id, claim in keys.claims.items() for key in claim.keys}
         if not wanted:
             break
         locked = yield from lock_keys(wanted, patient=patient)
@@ -94,10 +96,20 @@ def lock_keys_of_chains(ids: Collection[str], *, patient: bool) -> Operation[Loc
                 keys.entered[Key(type_name, key)] = free[Key(type_name, key)]
         rows = yield Statement("find_keys", asked)
         known = keys.holders.keys() | keys.entered.keys()
-        if all(Key(type_name, key) in known for _, type_name, key, _ in rows):
-            keys.claims = {chain_id: Claim(Key(type_name, key), scope) for chain_id, type_name, key, scope in rows}
+        found = _claims(rows, aliases)
+        if all(key in known for claim in found.values() for key in claim.keys):
+            keys.claims = found
             break
     return keys
+
+
+def _claims(rows: Rows, aliases: Mapping[str, tuple[str, ...]]) -> dict[str, Claim]:
+    return {chain_id: Claim(keys_of(Key(type_name, key), aliases), scope) for chain_id, type_name, key, scope in rows}
+
+
+def keys_of(key: Key, aliases: Mapping[str, tuple[str, ...]]) -> tuple[Key, ...]:
+    """The same under every name of its type."""
+    return (key, *(Key(name, key.key) for name in aliases.get(key.type_name, ())))
 
 
 def lock_keys(keys: Iterable[Key], *, patient: bool) -> Operation[set[Key]]:
@@ -115,9 +127,9 @@ def judge_keys(keys: Iterable[Key]) -> Operation[dict[Key, Holder]]:
     return {ordered[place]: Holder(chain_id, bool(is_holding)) for place, chain_id, is_holding, *_ in rows}
 
 
-def return_key(key: Key, chain_id: str) -> Operation[None]:
-    """Forget that the chain took the key."""
-    yield Statement("return_keys", {"keys": _document([(key, chain_id, None)])})
+def return_keys(keys: Iterable[Key], chain_id: str) -> Operation[None]:
+    """Forget that the chain took the keys."""
+    yield Statement("return_keys", {"keys": _document((key, chain_id, None) for key in sorted(keys))})
 
 
 def _document(entries: Iterable[tuple[Key, str | None, str | None]]) -> str:

@@ -36,6 +36,7 @@ class Member(NamedTuple):
     status: Status
     attempt: int
     lease_generation: int
+    finished_at: str | None
 
 
 class Dependant(NamedTuple):
@@ -66,13 +67,12 @@ class LockedChains:
         """Returns the ids whose chains went on meanwhile."""
         asked_for: dict[str, str] = {}
         found: defaultdict[str, list[Member]] = defaultdict(list)
-        for asked, chain_id, job_id, chain_index, is_tail, status, attempt, lease_generation, sees_commits in rows:
+        for asked, chain_id, job_id, chain_index, is_tail, status, *lease, sees_commits in rows:
             if not sees_commits:
                 raise WrongIsolation("deletion")
             asked_for[asked] = chain_id
             if job_id is not None:
-                member = Member(job_id, chain_index, bool(is_tail), Status(status), attempt, lease_generation)
-                found[chain_id].append(member)
+                found[chain_id].append(Member(job_id, chain_index, bool(is_tail), Status(status), *lease))
             elif not patient:
                 self.unlocked.add(chain_id)
         # Of a chain that was deleted while its locks were waited for nothing was found.
@@ -100,17 +100,17 @@ def delete_chains(
     dependants = yield from find_dependants(locked.members)
     needed = _needed({root: closure for root, closure in roots.items() if root not in busy}, dependants)
     if needed and not is_partial:
-        raise ChainNeeded(needed)
-    results = {asked: _result(asked, locked.named.get(asked), busy, needed) for asked in ids}
+        raise ChainNeeded(needed, cascade=cascade)
+    results = {asked: _result(asked, locked.named.get(asked), busy, needed, cascade=cascade) for asked in ids}
     refuse_if_strict("delete", orders, results.values())
     doomed = {chain for root, closure in roots.items() if root not in busy and root not in needed for chain in closure}
-    yield from delete_locked(locked, doomed)
+    woken = yield from delete_locked(locked, doomed)
     everything = [results[asked] for asked in ids]
     everything += [_deleted(chain_id, chain_id) for chain_id in sorted(doomed - roots.keys())]
     yield from record_audit("delete", orders, everything)
     # Nobody waits for them with a job of his own any more, but somebody may be waiting for their end.
-    yield from settle_chains(doomed, patient=False)
-    return ControlBatch(everything)
+    woken |= yield from settle_chains(doomed, patient=False)
+    return ControlBatch(everything, woken)
 
 
 def lock_chains(ids: Collection[str], *, patient: bool) -> Operation[LockedChains]:
@@ -136,15 +136,18 @@ def find_dependants(chains: Collection[str]) -> Operation[Mapping[str, Sequence[
     return found
 
 
-def delete_locked(locked: LockedChains, chains: Collection[str]) -> Operation[None]:
-    """Chains that lock_chains has locked."""
-    if chains:
-        members = [member for chain_id in chains for member in locked.members[chain_id]]
-        running = [member.id for member in members if member.status is Status.RUNNING]
-        if running:
-            yield from tell_holders(running)
-        jobs = sorted(member.id for member in members)
-        yield Statement("delete_chains", {"chains": to_json(sorted(chains)).decode(), "jobs": to_json(jobs).decode()})
+def delete_locked(locked: LockedChains, chains: Collection[str]) -> Operation[set[str]]:
+    """Chains that lock_chains has locked; returns what is to be sent to the holders of their jobs, and who got work."""
+    if not chains:
+        return set()
+    members = [member for chain_id in chains for member in locked.members[chain_id]]
+    running = [member.id for member in members if member.status is Status.RUNNING]
+    letters = (yield from tell_holders(running)) if running else set()
+    jobs = sorted(member.id for member in members)
+    rows = yield Statement(
+        "delete_chains", {"chains": to_json(sorted(chains)).decode(), "jobs": to_json(jobs).decode()}
+    )
+    return letters | {queue for (queue,) in rows}
 
 
 def _lock_with_blockers(
@@ -204,13 +207,15 @@ def _needed(roots: Mapping[str, set[str]], dependants: Mapping[str, Sequence[Dep
         needed |= kept
 
 
-def _result(asked: str, chain_id: str | None, busy: set[str], needed: Mapping[str, list[str]]) -> ControlResult:
+def _result(
+    asked: str, chain_id: str | None, busy: set[str], needed: Mapping[str, list[str]], *, cascade: bool
+) -> ControlResult:
     if chain_id is None:
         return unknown_result(asked)
     if chain_id in busy:
         return locked_result(asked)
     if chain_id in needed:
-        why = ChainNeeded.sentence(chain_id, needed[chain_id])
+        why = ChainNeeded.sentence(chain_id, needed[chain_id], cascade=cascade)
         return ControlResult(id=asked, outcome=ControlOutcome.NEEDED, chain_id=chain_id, why=why)
     return _deleted(asked, chain_id)
 

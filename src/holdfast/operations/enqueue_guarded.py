@@ -3,10 +3,12 @@
 Everything that may refuse comes before the first job is written, so that a refusal leaves nothing behind, in the
 caller's transaction either:
 
-1. the blockers are looked up and locked (`hold_blockers`);
-2. the keys are taken in their order (`take_keys`); those that somebody took before are judged under their lock
-   (`judge_keys`); whoever is refused gives back what this call took;
+1. the keys are taken in their order (`take_keys`); those that somebody took before are judged under their lock
+   (`judge_keys`); whoever is refused, here or below, gives back what this call took;
+2. what the jobs wait for is looked up and locked (`hold_blockers`), for those only that will be written;
 3. the jobs are written: created, replaced in place, or kept.
+
+Keys before jobs, as the verbs of people lock them.
 
 Equal keys of one batch act as if they were sent one after the other: in rounds.
 """
@@ -16,17 +18,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import msgspec
 
-from holdfast.errors import BlockerCycle, DuplicateKey, InvalidOption
+from holdfast.errors import BlockerCycle, ChainNotFound, DuplicateKey, InvalidOption
 from holdfast.model.call import JobDocument
-from holdfast.model.job import Job, Outcome
+from holdfast.model.job import Outcome
 from holdfast.model.payload import to_json
 from holdfast.model.status import Status
 from holdfast.operations.blockers import Blocking, add_blockers, hold_blockers, refuse_cycles, refuse_cycles_within
-from holdfast.operations.enqueue_jobs import enqueue_jobs
-from holdfast.operations.get_job import find_job
+from holdfast.operations.enqueue_jobs import Aliases, enqueue_jobs, find_given
 from holdfast.operations.settle_chains import settle_chains
 from holdfast.operations.statement import ATOMICALLY, Operation, Statement
 
@@ -48,48 +50,50 @@ class _Round:
 
     created: list[int] = field(default_factory=list)
     replaced: list[int] = field(default_factory=list)
-    #: keys that this call inserted, and keys that change their holder
-    taken: list[int] = field(default_factory=list)
+    #: entries of keys that this call inserted, as they were sent
+    taken: list[dict[str, object]] = field(default_factory=list)
+    #: places of jobs whose keys change their holder
     pointed: list[int] = field(default_factory=list)
+    #: jobs that were not started in time and whose keys go to others, with their chains
+    overdue: dict[str, str] = field(default_factory=dict)
+
+    def give_back(self, places: Collection[int] | None = None) -> Operation[None]:
+        """What was taken for jobs that will not be written, or at these places."""
+        entries = [entry for entry in self.taken if places is None or entry["place"] in places]
+        if entries:
+            yield Statement("return_keys", {"keys": to_json(entries).decode()})
 
 
 def enqueue_guarded(
-    jobs: Sequence[JobDocument], channel: str | None, given_ids: Collection[str] = ()
+    jobs: Sequence[JobDocument], channel: str | None, given_ids: Collection[str] = (), aliases: Aliases | None = None
 ) -> Operation[list[Enqueued]]:
     """Insert `jobs`, or find or replace those that hold their keys; the results are in the same order."""
     yield ATOMICALLY
     jobs = [_copy(job) for job in jobs]  # whoever repeats this after a conflict starts from what was sent
     refuse_cycles_within(jobs)
     _refuse_kept_blockers(jobs)
+    names = aliases or {}
+    yield from _refuse_repeated(jobs, names)
     rounds = _rounds(jobs)
-    known = yield from _find_given(jobs, given_ids)
-    blocking = yield from hold_blockers(jobs, new={job.id for job in jobs})
-    results = [Enqueued(job.id, Status.BLOCKED if _is_blocked(job) else Status.PENDING) for job in jobs]
-    for place, kept in known.items():
-        results[place] = Enqueued(kept.id, kept.status, Outcome.KEPT)
+    known = yield from find_given(jobs, given_ids, names)
+    new = {job.id for job in jobs}
+    blocking = Blocking()
+    results = [Enqueued(job.id) for job in jobs]
+    for result in results:
+        if result.id in known:
+            result.status, result.outcome = known[result.id], Outcome.KEPT
     for number, all_places in enumerate(rounds):
-        places = [place for place in all_places if place not in known]
+        places = [place for place in all_places if jobs[place].id not in known]
         is_repeated = len(rounds) > 1 and number == 0
-        plan = yield from _decide(jobs, places, results, is_repeated=is_repeated)
-        yield from _write(jobs, plan, results, blocking, channel, given_ids)
-    yield from settle_chains(blocking.failed)
+        plan = yield from _decide(jobs, places, results, names, is_repeated=is_repeated)
+        if number == 0:  # who comes later in the batch with the same key has no blockers
+            blocking = yield from _hold(jobs, plan, results, new)
+        yield from _write(jobs, plan, results, blocking, channel, given_ids, names)
+    yield from settle_chains(blocking.failed, ended_here=False)
     for job, result in zip(jobs, results, strict=True):
         if result.outcome is not Outcome.KEPT and blocking.cancels(job):
             result.status = Status.CANCELLED
     return results
-
-
-def _find_given(jobs: Sequence[JobDocument], given_ids: Collection[str]) -> Operation[dict[int, Job]]:
-    """Jobs that exist already under an id that the caller gave: they are kept, and take no key."""
-    known: dict[int, Job] = {}
-    for place, job in enumerate(jobs):
-        if job.id in given_ids:
-            found = yield from find_job(job.id)
-            if found is not None:
-                if (found.type_name, found.chain_index) != (job.type_name, 0):
-                    raise InvalidOption("id", job.id, f"belongs to a job of {found.type_name!r}; give another one")
-                known[place] = found
-    return known
 
 
 def _copy(job: JobDocument) -> JobDocument:
@@ -105,9 +109,30 @@ def _refuse_kept_blockers(jobs: Sequence[JobDocument]) -> None:
                 raise InvalidOption("blockers", blocker, "is a job of this batch with a dedup key; enqueue it first")
 
 
+def _refuse_repeated(jobs: Sequence[JobDocument], aliases: Aliases) -> Operation[None]:
+    """A job that rejects, behind another one of the batch with its key: the chain that would hold the key by then."""
+    firsts: dict[tuple[str, str], int] = {}
+    for place, job in enumerate(jobs):
+        key = _key(job)
+        if key is None:
+            continue
+        first = firsts.setdefault(key, place)
+        if first != place and job.extras.on_conflict == "reject":
+            # Asked without a wish, because a holder that is to be replaced would be locked.
+            entries = [{**entry, "on_conflict": None} for entry in _entries(jobs, [first], aliases)]
+            rows = yield Statement("judge_keys", {"keys": to_json(entries).decode()})
+            is_replacing = jobs[first].extras.on_conflict.startswith("replace")
+            holders = [
+                chain_id
+                for _, chain_id, is_holding, is_replaceable, *_ in rows
+                if is_holding and (is_replaceable or not is_replacing)
+            ]
+            raise DuplicateKey(*key, min(holders, default=None))
+
+
 def _rounds(jobs: Sequence[JobDocument]) -> list[list[int]]:
     """Places by how often their key came before; what has no key goes with the first."""
-    seen: dict[tuple[str, str], str] = {}
+    seen: set[tuple[str, str]] = set()
     rounds: defaultdict[int, list[int]] = defaultdict(list)
     times: defaultdict[tuple[str, str], int] = defaultdict(int)
     for place, job in enumerate(jobs):
@@ -115,62 +140,72 @@ def _rounds(jobs: Sequence[JobDocument]) -> list[list[int]]:
         if key is None:
             rounds[0].append(place)
             continue
-        if key in seen and job.extras.on_conflict == "reject":
-            raise DuplicateKey(*key, seen[key])
         if key in seen and job.extras.blockers:
             # It might replace what this very call has written, and a cycle would be found too late.
             raise InvalidOption("blockers", key[1], "cannot be given where the batch names a key again; send it apart")
-        seen.setdefault(key, job.id)
+        seen.add(key)
         rounds[times[key]].append(place)
         times[key] += 1
     return [rounds[number] for number in sorted(rounds)]
 
 
 def _decide(
-    jobs: Sequence[JobDocument], places: Sequence[int], results: list[Enqueued], *, is_repeated: bool
+    jobs: Sequence[JobDocument], places: Sequence[int], results: list[Enqueued], aliases: Aliases, *, is_repeated: bool
 ) -> Operation[_Round]:
     plan = _Round(created=[place for place in places if _key(jobs[place]) is None])
     keyed = sorted((place for place in places if _key(jobs[place])), key=lambda place: _key(jobs[place]) or ("", ""))
     if not keyed:
         return plan
-    rows = yield Statement("take_keys", {"keys": _keys(jobs, keyed, is_repeated=is_repeated)})
-    judged: list[int] = []
+    entries = _entries(jobs, keyed, aliases, is_repeated=is_repeated)
+    rows = yield Statement("take_keys", {"keys": to_json(entries).decode()})
+    outcomes: defaultdict[int, set[str]] = defaultdict(set)
     for place, chain_id, outcome in rows:
-        if outcome == "taken":
-            plan.taken.append(place)
-            plan.created.append(place)
-        elif outcome == "judge":
-            judged.append(place)
-        else:
+        outcomes[place].add(outcome)
+        if outcome == "kept":
             results[place] = Enqueued(chain_id, Status.PENDING, Outcome.KEPT)
+    # An entry that was there before has another chain's id, so it does no harm among those to be given back.
+    plan.taken = [entry for entry in entries if "taken" in outcomes[cast("int", entry["place"])]]
+    plan.created += [place for place, found in outcomes.items() if found == {"taken"}]
+    judged = sorted(place for place, found in outcomes.items() if "judge" in found and "kept" not in found)
     if judged:
-        yield from _judge(jobs, sorted(judged), results, plan)
+        yield from _judge(jobs, judged, results, plan, aliases)
     kept = [place for place in keyed if results[place].outcome is Outcome.KEPT]
+    yield from plan.give_back(kept)
     yield from _read_statuses(results, kept)
     plan.created.sort()
     return plan
 
 
 def _judge(
-    jobs: Sequence[JobDocument], places: Sequence[int], results: list[Enqueued], plan: _Round
+    jobs: Sequence[JobDocument], places: Sequence[int], results: list[Enqueued], plan: _Round, aliases: Aliases
 ) -> Operation[None]:
-    rows = yield Statement("judge_keys", {"keys": _keys(jobs, places)})
-    for place, chain_id, is_holding, is_replaceable, _ in rows:
+    asked = Statement("judge_keys", {"keys": to_json(_entries(jobs, places, aliases)).decode()})
+    rows = yield asked
+    if any(tail_status is None for _, _, _, _, tail_status, _ in rows):
+        # Gone, or it went on with its next job while its lock was waited for, which only a later look can see.
+        rows = yield asked
+    holders: dict[int, tuple[str, bool]] = {}
+    for place, chain_id, is_holding, is_replaceable, _, overdue_id in rows:
+        if overdue_id is not None and not is_holding:
+            plan.overdue[overdue_id] = chain_id
+        if is_holding and chain_id != jobs[place].id:
+            # Where a type that was renamed has two, from before its names were one, the older is meant.
+            holders[place] = min(holders.get(place, (chain_id, is_replaceable)), (chain_id, is_replaceable))
+    for place in places:
         job = jobs[place]
         on_conflict = job.extras.on_conflict
-        if not is_holding:
+        chain_id, is_replaceable = holders.get(place, (None, False))
+        if chain_id is None:
             plan.pointed.append(place)
             plan.created.append(place)
         elif on_conflict == "keep":
             results[place] = Enqueued(chain_id, Status.PENDING, Outcome.KEPT)
         elif on_conflict == "reject":
-            if plan.taken:
-                yield Statement("return_keys", {"keys": _keys(jobs, plan.taken)})
+            yield from plan.give_back()
             raise DuplicateKey(job.type_name, job.extras.deduplication_key or "", chain_id)
         elif is_replaceable:
-            yield from _refuse_cycle(job, chain_id, jobs, plan)
             job.id = chain_id
-            results[place] = Enqueued(chain_id, results[place].status, Outcome.REPLACED)
+            results[place] = Enqueued(chain_id, Status.PENDING, Outcome.REPLACED)
             plan.replaced.append(place)
             plan.pointed.append(place)
         else:
@@ -179,14 +214,24 @@ def _judge(
             plan.created.append(place)
 
 
-def _refuse_cycle(job: JobDocument, chain_id: str, jobs: Sequence[JobDocument], plan: _Round) -> Operation[None]:
-    """Before anything is written; the keys that were taken so far are given back."""
+def _hold(
+    jobs: Sequence[JobDocument], plan: _Round, results: Sequence[Enqueued], new: Collection[str]
+) -> Operation[Blocking]:
+    """What those wait for that will be written; before they are, and whoever is refused gives back the keys."""
+    places = (*plan.created, *plan.replaced)
+    written = [jobs[place] for place in places]
     try:
-        yield from refuse_cycles([job], {job.id: chain_id})
-    except BlockerCycle:
-        if plan.taken:
-            yield Statement("return_keys", {"keys": _keys(jobs, plan.taken)})
+        blocking = yield from hold_blockers(written, new=new, ending=set(plan.overdue.values()))
+        if any(jobs[place].extras.blockers for place in plan.replaced):
+            # Older chains are put behind others: only now it is known which chain each job of the batch will be.
+            yield from refuse_cycles(written, {jobs[place].id: jobs[place].id for place in plan.replaced})
+    except (ChainNotFound, BlockerCycle):
+        yield from plan.give_back()
         raise
+    for place in places:
+        if _is_blocked(jobs[place]):
+            results[place].status = Status.BLOCKED
+    return blocking
 
 
 def _write(  # noqa: PLR0917 - the parts of one enqueue
@@ -196,16 +241,21 @@ def _write(  # noqa: PLR0917 - the parts of one enqueue
     blocking: Blocking,
     channel: str | None,
     given_ids: Collection[str],
+    aliases: Aliases,
 ) -> Operation[None]:
     replaced = [jobs[place] for place in plan.replaced]
+    if plan.overdue:
+        # Now rather than by the next sweep: a claim that began in time must not start it beside its successor.
+        yield Statement("expire_holders", {"jobs": to_json(sorted(plan.overdue)).decode()})
+        yield from settle_chains(set(plan.overdue.values()), patient=False)
     if plan.pointed:
-        yield Statement("point_keys", {"keys": _keys(jobs, plan.pointed)})
+        yield Statement("point_keys", {"keys": to_json(_entries(jobs, plan.pointed, aliases)).decode()})
     if replaced:
         yield Statement("replace_jobs", {"jobs": msgspec.json.encode(replaced).decode()})
         yield from add_blockers(replaced, blocking)
     if plan.created:
         created = [jobs[place] for place in plan.created]
-        existing = yield from enqueue_jobs(created, channel, given_ids)
+        existing = yield from enqueue_jobs(created, channel, given_ids, aliases)
         for place in plan.created:
             if jobs[place].id in existing:
                 results[place].outcome = Outcome.KEPT
@@ -224,22 +274,24 @@ def _read_statuses(results: list[Enqueued], places: Sequence[int]) -> Operation[
             results[place].status = statuses.get(results[place].id, Status.COMPLETED)
 
 
-def _keys(jobs: Sequence[JobDocument], places: Sequence[int], *, is_repeated: bool = False) -> str:
-    return to_json(
-        [
-            {
-                "place": place,
-                "type_name": jobs[place].type_name,
-                "key": jobs[place].extras.deduplication_key,
-                "chain_id": jobs[place].id,
-                "scope": jobs[place].extras.deduplication_scope,
-                "window_ms": jobs[place].extras.window_ms,
-                "on_conflict": jobs[place].extras.on_conflict,
-                "is_repeated": is_repeated,
-            }
-            for place in places
-        ]
-    ).decode()
+def _entries(
+    jobs: Sequence[JobDocument], places: Sequence[int], aliases: Aliases, *, is_repeated: bool = False
+) -> list[dict[str, object]]:
+    """One for each name of the job's type: whoever knows it by one of them only meets the others there."""
+    return [
+        {
+            "place": place,
+            "type_name": name,
+            "key": jobs[place].extras.deduplication_key,
+            "chain_id": jobs[place].id,
+            "scope": jobs[place].extras.deduplication_scope,
+            "window_ms": jobs[place].extras.window_ms,
+            "on_conflict": jobs[place].extras.on_conflict,
+            "is_repeated": is_repeated,
+        }
+        for place in places
+        for name in (jobs[place].type_name, *aliases.get(jobs[place].type_name, ()))
+    ]
 
 
 def _key(job: JobDocument) -> tuple[str, str] | None:

@@ -2,20 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
+from holdfast.errors import InvalidOption
 from holdfast.model.call import JobDocument
+from holdfast.model.payload import to_json
 from holdfast.model.status import Status
-from holdfast.operations.get_job import find_job
-from holdfast.operations.statement import Operation, Statement
+from holdfast.operations.copied_lines import MANY, are_copyable, copied_lines
+from holdfast.operations.notify_work import notify_work
+from holdfast.operations.statement import ATOMICALLY, Operation, Statement
 
 _ids = msgspec.json.Decoder(list[str])
 
+#: by the name of a job type, its other names
+Aliases = Mapping[str, tuple[str, ...]]
+
+
+def insert_jobs(jobs: Sequence[JobDocument], channel: str | None, *, takes_lines: bool = False) -> Operation[None]:
+    """`enqueue_jobs` of what `are_insertable` accepts, sent for the first time under ids that were made for it."""
+    queues = list(dict.fromkeys(job.queue for job in jobs))
+    if takes_lines and len(jobs) >= MANY and are_copyable(jobs):
+        if channel is not None:
+            yield ATOMICALLY
+        yield Statement("copy_jobs", lines=partial(copied_lines, jobs))
+        if channel is not None:
+            yield from notify_work(channel, queues)
+        return
+    yield Statement(
+        "insert_jobs",
+        {"jobs": msgspec.json.encode(jobs).decode(), "queues": to_json(queues).decode(), "channel": channel},
+    )
+
+
+def are_insertable(jobs: Iterable[JobDocument]) -> bool:
+    """Whether none has an option that the shorter statement does not know; a tenant's may have to take turns."""
+    return all(job.more is None and job.tenant is None for job in jobs)
+
+
+def enqueue_plain(
+    jobs: Sequence[JobDocument], channel: str | None, given_ids: Collection[str] = (), aliases: Aliases | None = None
+) -> Operation[dict[str, Status]]:
+    """`enqueue_jobs` that writes nothing if an id that the caller gave belongs to something else."""
+    if given_ids and len(jobs) > 1:
+        yield ATOMICALLY
+        yield from find_given(jobs, given_ids, aliases)
+    return (yield from enqueue_jobs(jobs, channel, given_ids, aliases))
+
 
 def enqueue_jobs(
-    jobs: Sequence[JobDocument], channel: str | None, given_ids: Collection[str] = ()
+    jobs: Sequence[JobDocument], channel: str | None, given_ids: Collection[str] = (), aliases: Aliases | None = None
 ) -> Operation[dict[str, Status]]:
     """Insert `jobs` in order; returns those of the ids given by the caller that existed before, with their status.
 
@@ -25,9 +63,23 @@ def enqueue_jobs(
         "enqueue_jobs",
         {"jobs": msgspec.json.encode(jobs).decode(), "has_given_ids": bool(given_ids), "channel": channel},
     )
-    existing: dict[str, Status] = {}
-    for job_id in _ids.decode(rows[0][0]):
-        if job_id in given_ids:
-            job = yield from find_job(job_id)
-            existing[job_id] = job.status if job else Status.PENDING
-    return existing
+    existing = {job_id for job_id in _ids.decode(rows[0][0]) if job_id in given_ids}
+    found = yield from find_given([job for job in jobs if job.id in existing], existing, aliases)
+    return dict.fromkeys(existing, Status.PENDING) | found
+
+
+def find_given(
+    jobs: Iterable[JobDocument], given_ids: Collection[str], aliases: Aliases | None = None
+) -> Operation[dict[str, Status]]:
+    """Those that exist already, by the ids that the caller gave: the same job sent again, or an error."""
+    sent = {job.id: job for job in jobs if job.id in given_ids}
+    if not sent:
+        return {}
+    rows = yield Statement("find_given", {"jobs": to_json(sorted(sent)).decode()})
+    for job_id, type_name, chain_index, _ in rows:
+        own = sent[job_id].type_name
+        if chain_index > 0:
+            raise InvalidOption("id", job_id, f"belongs to a later job of a chain, of {type_name!r}; give another one")
+        if type_name != own and type_name not in (aliases or {}).get(own, ()):
+            raise InvalidOption("id", job_id, f"belongs to a job of {type_name!r}, not {own!r}; give another one")
+    return {job_id: Status(status) for job_id, _, _, status in rows}

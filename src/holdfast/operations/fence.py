@@ -11,6 +11,7 @@ REASONS = {
     "lost": "lease_lost",
     "cancelled": "cancelled",
     "completed": "completed_elsewhere",
+    "completed_here": "completed_here",
     "deleted": "deleted",
 }
 

@@ -45,14 +45,19 @@ def find_chain(chain_id: str, *, lock: bool = False) -> Operation[ChainRecord | 
     """The chain, or None; with a lock, nobody else ends it, continues it or deletes it in the meantime."""
     if not lock:
         rows = yield Statement("get_chain", {"id": chain_id})
-        return chain_record(rows[0][0], rows[0][1]) if rows else None
+        return chain_record(rows[0][0], rows[0][1]) if rows else (yield from _find_archived(chain_id))
     for _ in range(_TRIES):
         rows = yield Statement("lock_chain", {"id": chain_id})
         if rows:
             return chain_record(rows[0][0], rows[0][1])
         if not (yield Statement("get_chain", {"id": chain_id})):
-            return None
+            return (yield from _find_archived(chain_id))
     raise SerializationConflict(f"chain {chain_id} went on whenever it was about to be locked; try again")
+
+
+def _find_archived(chain_id: str) -> Operation[ChainRecord | None]:
+    rows = yield Statement("get_archived_chain", {"id": chain_id})
+    return chain_record(rows[0][0], rows[0][1]) if rows else None
 
 
 def get_chain(chain_id: str, *, lock: bool = False) -> Operation[ChainRecord]:

@@ -15,6 +15,8 @@ _attempt = msgspec.json.Decoder(AttemptRecord)
 def find_job(job_id: str, *, lock: bool = False) -> Operation[Job | None]:
     """The job, or None; with a lock, nobody else changes or deletes it before the transaction ends."""
     rows = yield Statement("lock_job" if lock else "get_job", {"id": job_id})
+    if not rows:
+        rows = yield Statement("get_archived_job", {"id": job_id})
     return _job.decode(rows[0][0]) if rows else None
 
 

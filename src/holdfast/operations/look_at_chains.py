@@ -30,7 +30,17 @@ class Sight(NamedTuple):
 def look_at_chains(chain_ids: Iterable[str]) -> Operation[list[Sight]]:
     """In no particular order."""
     rows = yield Statement("look_at_chains", {"chains": to_json(sorted(set(chain_ids))).decode()})
-    return [Sight(*row) for row in rows]
+    sights = [Sight(*row) for row in rows]
+    if missing := [sight.chain_id for sight in sights if sight.status is None]:
+        archived = yield from look_at_archive(missing)
+        return [archived.get(sight.chain_id, sight) if sight.status is None else sight for sight in sights]
+    return sights
+
+
+def look_at_archive(chain_ids: Iterable[str]) -> Operation[dict[str, Sight]]:
+    """Those of the chains that are in the archive, and there they have ended."""
+    rows = yield Statement("look_at_archive", {"chains": to_json(sorted(set(chain_ids))).decode()})
+    return {row[0]: Sight(*row) for row in rows}
 
 
 def look_at_chain(chain_id: str) -> Operation[Sight]:

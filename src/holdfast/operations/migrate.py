@@ -97,9 +97,10 @@ def check_schema(known: Sequence[Migration], code_version: str) -> Operation[Non
     needed = known[-1].version
     if found < needed:
         raise NotMigrated(found, needed)
-    newest = applied[-1]
-    if found > needed and _release(newest.oldest_code) > _release(code_version):
-        raise SchemaTooNew(found, newest.oldest_code, code_version)
+    # A later step may allow more than one before it, which is there all the same.
+    oldest_code = max((step.oldest_code for step in applied if step.version > needed), key=_release, default="0")
+    if _release(oldest_code) > _release(code_version):
+        raise SchemaTooNew(found, oldest_code, code_version)
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -38,8 +38,7 @@ class PageRequest:
         cls, verb: str, filters: Mapping[str, object], *, limit: int, cursor: str | None, newest_first: bool
     ) -> Self:
         """Checked; `verb` and `filters` are what the cursor must have been made for."""
-        if type(limit) is not int or not 1 <= limit <= MOST:
-            raise InvalidOption("limit", limit, f"must be a whole number from 1 to {MOST:,}")
+        check_page(limit, newest_first)
         query = hashlib.sha256(to_json([verb, filters, newest_first])).hexdigest()[:12]
         return cls(limit, None if cursor is None else _read_cursor(cursor, query), newest_first, query)
 
@@ -70,6 +69,14 @@ class PageRequest:
         """`items` were made from the first `limit` rows, whose last column is seq."""
         has_more = len(rows) > self.limit
         return Page(list(items), _write_cursor(rows[self.limit - 1][-1], self.query) if has_more else None)
+
+
+def check_page(limit: object, newest_first: object, *, option: str = "limit") -> None:
+    """How many at a time, under the option's name, and in which direction."""
+    if type(limit) is not int or not 1 <= limit <= MOST:
+        raise InvalidOption(option, limit, f"must be a whole number from 1 to {MOST:,}")
+    if not isinstance(newest_first, bool):
+        raise InvalidOption("newest_first", newest_first, "must be True or False")
 
 
 def _write_cursor(seq: int, query: str) -> str:

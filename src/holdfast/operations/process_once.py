@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
+
+import msgspec
 
 from holdfast.model.clock import milliseconds
 from holdfast.operations.fence import admitted
@@ -12,14 +15,20 @@ from holdfast.operations.statement import Operation, Statement
 KEEP_PROCESSED = timedelta(days=30)
 
 
-def process_once(lease: Lease, type_name: str, key: str, keep: timedelta = KEEP_PROCESSED) -> Operation[bool]:
-    """Fenced; whether this is the first transaction with the key among those that committed within `keep`."""
+def process_once(
+    lease: Lease, type_name: str, key: str, keep: timedelta = KEEP_PROCESSED, *, aliases: Iterable[str] = ()
+) -> Operation[bool]:
+    """Fenced; whether this is the first transaction with the key among those that committed within `keep`.
+
+    The key is written under every name of the type, so that code which knows only one of them finds it too.
+    """
+    names = sorted({type_name, *aliases})
     rows = yield Statement(
         "process_once",
         {
             "id": lease.id,
             "lease_generation": lease.lease_generation,
-            "type_name": type_name,
+            "type_names": msgspec.json.encode(names).decode(),
             "key": key,
             "keep_ms": milliseconds(keep),
         },

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -16,13 +17,16 @@ import msgspec
 from holdfast.model.clock import milliseconds
 from holdfast.model.job import JobError
 from holdfast.model.retry import Retry
+from holdfast.model.settings import RetrySettings
 from holdfast.operations.lease import Settlement, document
 from holdfast.operations.settle_chains import settle_stragglers
 from holdfast.operations.statement import Operation, Statement
+from holdfast.operations.worker_life import heard_steadily
 
 #: after this many crashes of its worker a job is taken for their cause
 CRASH_CAP = 3
 _BATCH = 500
+_NOTHING_SET = RetrySettings()
 
 
 class Reapable(NamedTuple):
@@ -39,6 +43,7 @@ class Reapable(NamedTuple):
     is_owner_dead: bool
     is_unstarted: bool
     is_uncertain: bool
+    queue: str
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -53,12 +58,17 @@ class Verdict(msgspec.Struct, frozen=True):
     is_refund: bool = False
 
 
-class ReapCounts(NamedTuple):
-    """What one round did."""
+@dataclass(frozen=True, slots=True)
+class ReapCounts:
+    """What one round did; `dead` names the jobs that became dead letters."""
 
     returned: int = 0
     dead_letters: int = 0
     cancelled: int = 0
+    dead: Sequence[str] = field(default=(), compare=False)
+
+    def __bool__(self) -> bool:
+        return bool(self.returned or self.dead_letters or self.cancelled)
 
 
 class _StoredRetry(msgspec.Struct):
@@ -73,28 +83,41 @@ def reap_jobs(
     worker_id: str,
     dead_after: timedelta,
     choose: Callable[[Sequence[Reapable]], Sequence[Reapable]] = lambda found: found,
+    *,
+    is_steady: Callable[[], bool] = lambda: True,
+    settings: RetrySettings = _NOTHING_SET,
 ) -> Operation[ReapCounts]:
     """One batch; `worker_id` is the reaper's own, whose jobs are left alone.
 
-    `choose` is asked when the database has answered: the question may have waited out an outage, after which
-    everybody's heartbeat is old, or the process may have slept through everybody's.
+    `is_steady` and `choose` are asked when the database has answered: the question may have waited out an outage, after
+    which everybody's heartbeat is old, or the process may have slept through everybody's.  One that is not steady
+    itself goes by what others have left in the database. `settings`: what operators have set for retries.
     """
+    found = yield from find_reapable(worker_id, dead_after)
+    if found and not is_steady() and not (yield from heard_steadily(dead_after)):
+        return ReapCounts()
+    chosen = choose(found)
+    if not chosen:
+        return ReapCounts()
+    verdicts = [verdict(job, settings) for job in chosen]
+    reaped = yield Statement("reap_jobs", {"dead_after_ms": milliseconds(dead_after), "jobs": document(verdicts)})
+    yield from settle_stragglers(Settlement.of(reaped))
+    outcomes = Counter(outcome for _, outcome in reaped)
+    dead = [job_id for job_id, outcome in reaped if outcome == "dead_letter"]
+    return ReapCounts(outcomes["pending"], len(dead), outcomes["cancelled"], dead)
+
+
+def find_reapable(worker_id: str, dead_after: timedelta) -> Operation[list[Reapable]]:
+    """The first of those that are not the asking worker's own; reads only."""
     rows = yield Statement(
         "find_reapable",
         {"worker": worker_id, "dead_after_ms": milliseconds(dead_after)},
         literals={"limit": _BATCH},
     )
-    chosen = choose([Reapable(*row) for row in rows])
-    if not chosen:
-        return ReapCounts()
-    verdicts = [verdict(job) for job in chosen]
-    reaped = yield Statement("reap_jobs", {"dead_after_ms": milliseconds(dead_after), "jobs": document(verdicts)})
-    yield from settle_stragglers(Settlement.of(reaped))
-    outcomes = Counter(outcome for _, outcome in reaped)
-    return ReapCounts(outcomes["pending"], outcomes["dead_letter"], outcomes["cancelled"])
+    return [Reapable(*row) for row in rows]
 
 
-def verdict(job: Reapable) -> Verdict:
+def verdict(job: Reapable, settings: RetrySettings = _NOTHING_SET) -> Verdict:
     """Never started: all refunded. Perhaps not started: the attempt is refunded, the crash counted.
 
     Else an attempt is lost, and a crash is counted only against a dead worker.
@@ -102,7 +125,8 @@ def verdict(job: Reapable) -> Verdict:
     if job.is_unstarted:
         return Verdict(job.id, job.lease_generation, JobError("WorkerDied", "never started"), is_refund=True)
     is_crash = bool(job.is_owner_dead)
-    policy = Retry(**msgspec.structs.asdict(msgspec.json.decode(job.retry or b"{}", type=_StoredRetry)))
+    stored = msgspec.structs.asdict(msgspec.json.decode(job.retry or b"{}", type=_StoredRetry))
+    policy = settings.over(Retry(**stored), job.type_name)
     if is_crash and job.crash_count + 1 >= CRASH_CAP:
         message = f"killed its worker {job.crash_count + 1} times; the last one was {job.leased_by}"
         return Verdict(job.id, job.lease_generation, JobError("WorkerDied", message), is_dead=True, is_crash=True)

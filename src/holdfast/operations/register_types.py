@@ -27,6 +27,7 @@ def register_types(types: Iterable[JobType]) -> Operation[None]:
             },
             "timeout_ms": None if job_type.timeout is None else milliseconds(job_type.timeout),
             "expires_ms": None if job_type.expires is None else milliseconds(job_type.expires),
+            "keep": None if job_type.keep is None else job_type.keep.document(),
         }
         for job_type in sorted(types, key=lambda job_type: job_type.name)
     ]

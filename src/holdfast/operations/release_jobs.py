@@ -4,22 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from holdfast.model.payload import to_json
 from holdfast.operations.lease import Lease, Settlement, document
 from holdfast.operations.settle_chains import settle_stragglers
 from holdfast.operations.statement import Operation, Statement
 
 
-def release_jobs(leases: Sequence[Lease]) -> Operation[Settlement]:
+class Release(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A job that its holder gives back; one whose handler was called no longer expires."""
+
+    id: str
+    lease_generation: int
+    is_started: bool = False
+
+
+def release_jobs(jobs: Sequence[Lease] | Sequence[Release]) -> Operation[Settlement]:
     """Untouched: attempt refunded, place kept."""
-    rows = yield Statement("release_jobs", {"jobs": document(leases)})
+    rows = yield Statement("release_jobs", {"jobs": document(jobs)})
     settlement = Settlement.of(rows)
     yield from settle_stragglers(settlement)
     return settlement
 
 
-def release_orphans(worker_id: str, known: Iterable[str]) -> Operation[list[str]]:
-    """Give back what the database says this worker holds and the worker does not know of."""
-    rows = yield Statement("release_orphans", {"worker": worker_id, "known": to_json(list(known)).decode()})
+def release_orphans(worker_id: str, known: Iterable[str], *, started: bool = True) -> Operation[list[str]]:
+    """Give back what the database says this worker holds and the worker does not know of.
+
+    `started`: perhaps they were, so that they no longer expire.
+    """
+    rows = yield Statement(
+        "release_orphans", {"worker": worker_id, "known": to_json(list(known)).decode(), "started": started}
+    )
     yield from settle_stragglers(Settlement.of(rows))
     return [job_id for job_id, outcome in rows if outcome in ("pending", "cancelled")]

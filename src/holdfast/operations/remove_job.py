@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from holdfast.errors import ChainNeeded
+from holdfast.errors import ChainNeeded, shown
 from holdfast.model.control import ControlOutcome, ControlResult
 from holdfast.model.status import Status
 from holdfast.operations.control import ControlBatch, Orders, record_audit, refuse_if_strict
-from holdfast.operations.deduplication_keys import Key, judge_keys, lock_keys, return_key
+from holdfast.operations.deduplication_keys import Key, judge_keys, keys_of, lock_keys, return_keys
 from holdfast.operations.delete_chains import LockedChains, delete_locked, find_dependants, lock_chains
 from holdfast.operations.statement import ATOMICALLY, Operation, Statement
 
@@ -19,23 +19,27 @@ def remove_job(key: Key, orders: Orders) -> Operation[ControlBatch]:
     Lock order: the key, then jobs by id.
     """
     yield ATOMICALLY
-    yield from lock_keys([key], patient=True)
-    holder = (yield from judge_keys([key])).get(key)
-    if holder is None or not holder.is_holding:
-        result = ControlResult(id=key.key, outcome=ControlOutcome.NOT_FOUND, why=f"nobody holds the key {key.key!r}")
+    woken: set[str] = set()
+    keys = keys_of(key, orders.aliases)
+    yield from lock_keys(keys, patient=True)
+    found = yield from judge_keys(keys)
+    holder = min((each for each in found.values() if each.is_holding), default=None)
+    if holder is None:
+        why = f"nobody holds the key {shown(key.key)}"
+        result = ControlResult(id=key.key, outcome=ControlOutcome.NOT_FOUND, why=why)
         refuse_if_strict("remove", orders, [result])
     else:
         locked = yield from lock_chains([holder.chain_id], patient=True)
         result = yield from _decide(holder.chain_id, locked)
         refuse_if_strict("remove", orders, [result])
         if result.is_done:
-            yield from return_key(key, holder.chain_id)
+            yield from return_keys(keys, holder.chain_id)
         if result.outcome is ControlOutcome.REMOVED:
-            yield from delete_locked(locked, [holder.chain_id])
+            woken = yield from delete_locked(locked, [holder.chain_id])
         elif result.outcome is ControlOutcome.KEY_GIVEN_UP:
             yield from _go_on_without(holder.chain_id, locked)
     yield from record_audit("remove", orders, [result], {"type_name": key.type_name, "key": key.key})
-    return ControlBatch([result])
+    return ControlBatch([result], woken)
 
 
 def _decide(chain_id: str, locked: LockedChains) -> Operation[ControlResult]:

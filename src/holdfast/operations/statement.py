@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -16,12 +16,16 @@ Verb = Callable[[], Operation[T]]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The name of a script and what to fill in; the store adds `:now`."""
+    """The name of a script and what to fill in; the store adds `:now`.
+
+    `lines` is what follows a COPY; only stores that say `takes_lines` can send that.
+    """
 
     name: str
     parameters: Mapping[str, object] = field(default_factory=dict)
     literals: Mapping[str, int] = field(default_factory=dict)
     slots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    lines: Callable[[], Iterable[bytes]] | None = None
 
 
 #: yielded first by a verb of several statements: they happen together or not at all.  A borrowed transaction and

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import NamedTuple
 
 from holdfast.model.clock import milliseconds
-from holdfast.model.payload import to_json
+from holdfast.model.payload import from_json, to_json
+from holdfast.model.settings import RetrySettings
 from holdfast.operations.statement import Operation, Statement
 
 
@@ -34,16 +36,42 @@ def register_worker(identity: WorkerIdentity) -> Operation[None]:
     )
 
 
-def heartbeat(identity: WorkerIdentity, *, is_draining: bool) -> Operation[None]:
+class Pulse(NamedTuple):
+    """What a worker hears when it is heard: whether anybody leads, as far as is known, and what is set for retries."""
+
+    has_leader: bool
+    settings: str | None = None
+
+    @property
+    def retry_settings(self) -> RetrySettings:
+        return RetrySettings.of(from_json(self.settings).items() if self.settings else ())
+
+
+def heartbeat(identity: WorkerIdentity, dead_after: timedelta, *, is_draining: bool) -> Operation[Pulse]:
     """Still alive; registers again if the row is gone."""
-    rows = yield Statement("heartbeat", {"worker": identity.id, "status": "draining" if is_draining else "alive"})
+    rows = yield Statement(
+        "heartbeat",
+        {
+            "worker": identity.id,
+            "status": "draining" if is_draining else "alive",
+            "dead_after_ms": milliseconds(dead_after),
+        },
+    )
     if not rows:
         yield from register_worker(identity)
+        return Pulse(has_leader=True)
+    return Pulse(bool(rows[0][1]), rows[0][2])
 
 
 def retire_worker(worker_id: str) -> Operation[None]:
     """Gone in good order."""
     yield Statement("retire_worker", {"worker": worker_id})
+
+
+def heard_steadily(dead_after: timedelta) -> Operation[bool]:
+    """Whether somebody could reach the database all the time, so that the silent are silent by themselves."""
+    rows = yield Statement("heard_steadily", {"dead_after_ms": milliseconds(dead_after)})
+    return bool(rows[0][0])
 
 
 def forget_workers(dead_after: timedelta) -> Operation[list[str]]:

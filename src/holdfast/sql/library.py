@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from holdfast.sql.functions import rights_parts, verb_parts
 
 _PART = re.compile(r"^-- part: (\w+)$", re.MULTILINE)
+_CONDITION = re.compile(r"^-- if: (\w+(?: or \w+)*)(?:; else (\w+))?$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)\b")
 _COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
 _IDENTIFIER = re.compile(r"/\*(schema\.|name|schema|bare|role)\*/(\w+)")
@@ -22,6 +24,8 @@ _LITERAL = re.compile(r"/\*(limit)\*/\d+")
 _SLOT = re.compile(r"/\*(filters|tail_filters|order|status_order|tenant_order|sources)\*/[\w., ]+")
 _DOCUMENT = re.compile(r"/\*document\*/[\w.]+")
 _FRAGMENTS = "job_fragments"
+#: of PostgreSQL's names, in bytes; what is longer it cuts without a word
+_LONGEST_NAME = 63
 _GENERATED = ("functions/verbs", "functions/rights")
 _BETWEEN = {"filters": " AND ", "tail_filters": " AND ", "sources": " UNION ALL "}
 
@@ -36,15 +40,23 @@ class Style(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One statement of a script."""
+    """One statement of a script.
+
+    - `needs` (nothing): where all of these parameters are empty the statement changes nothing and is not sent: its
+      value is then that of the parameter `otherwise`, or an empty list. That only saves time.
+    """
 
     name: str
     text: str
     parameters: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    otherwise: str | None = None
     encoded: bytes = field(init=False)
+    is_pragma: bool = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "encoded", self.text.encode())
+        object.__setattr__(self, "is_pragma", self.text.startswith("PRAGMA"))
 
 
 @dataclass(frozen=True)
@@ -120,6 +132,7 @@ class SqlLibrary:
         if name in _GENERATED:
             return Script(name, {}, tuple(self._part(*part, {}) for part in self._generated(name).items()))
         raw = _read(self.dialect, name)
+        is_migration = name.startswith("migrations/")
         header = _header(raw)
         texts = dict(_split(raw))
         if slots or "/*document*/" in raw:
@@ -137,11 +150,16 @@ class SqlLibrary:
                 )
                 for part, text in texts.items()
             }
-        return Script(name, header, tuple(self._part(part, text, literals) for part, text in texts.items()))
+        return Script(
+            name,
+            header,
+            tuple(self._part(part, text, literals, is_migration=is_migration) for part, text in texts.items()),
+        )
 
-    def _part(self, name: str, text: str, literals: Mapping[str, int]) -> Part:
+    def _part(self, name: str, text: str, literals: Mapping[str, int], *, is_migration: bool = False) -> Part:
+        condition = _CONDITION.search(text)
         text = _COMMENT.sub("", text).strip().removesuffix(";")
-        text = _IDENTIFIER.sub(self._identifier, text)
+        text = _IDENTIFIER.sub(partial(self._identifier, is_migration=is_migration), text)
         text = _ID_TYPE.sub(self.id_type, text)
         text = _CHANNEL.sub(self.channel, text)
         text = _LITERAL.sub(lambda match: str(int(literals[match[1]])), text)
@@ -157,18 +175,35 @@ class SqlLibrary:
         if self.style is Style.PYFORMAT:
             text = text.replace("%", "%%")
         text = _PARAMETER.sub(render, text)
-        return Part(name, text, tuple(parameters))
+        if condition is None:
+            return Part(name, text, tuple(parameters))
+        return Part(name, text, tuple(parameters), tuple(condition[1].split(" or ")), condition[2])
 
-    def _identifier(self, match: re.Match[str]) -> str:
+    def _identifier(self, match: re.Match[str], *, is_migration: bool) -> str:
         kind, name = match.groups()
         if kind == "schema":
             return f'"{self.schema}"'
         if kind == "bare":
             return f"{self.prefix}{name}"
         if kind == "role":
-            return f'"{self.schema}_{self.prefix}{name}"'
+            return f'"{role_name(self.schema, self.prefix, name)}"'
         quoted = f'"{self.prefix}{name}"'
-        return f'"{self.schema}".{quoted}' if kind == "schema." and self.dialect == "postgres" else quoted
+        if kind != "schema.":
+            return quoted
+        if self.dialect == "postgres":
+            return f'"{self.schema}".{quoted}'
+        # On a borrowed connection the TEMP table of that name would come first; CREATE INDEX takes no schema there.
+        return quoted if is_migration else f"main.{quoted}"
+
+
+def role_name(schema: str, prefix: str, name: str) -> str:
+    """`SCHEMA_PREFIXname`; where PostgreSQL would cut that, the front is cut and told apart by a hash instead."""
+    whole = f"{schema}_{prefix}{name}"
+    if len(whole.encode()) <= _LONGEST_NAME:
+        return whole
+    behind = f"_{hashlib.sha256(f'{schema}_{prefix}'.encode()).hexdigest()[:8]}_{name}"
+    front = f"{schema}_{prefix}".encode()[: _LONGEST_NAME - len(behind)].decode(errors="ignore")
+    return front + behind
 
 
 def verbs(dialect: str) -> list[str]:

@@ -3,7 +3,7 @@
 Stores run verbs; they decide nothing about jobs.
 """
 
-from holdfast.stores.base import AsyncStore, Store, SyncStore
+from holdfast.stores.base import AsyncAccess, AsyncStore, Store, SyncAccess, SyncStore
 from holdfast.stores.open import StoreConfig, open_store
 
-__all__ = ["AsyncStore", "Store", "StoreConfig", "SyncStore", "open_store"]
+__all__ = ["AsyncAccess", "AsyncStore", "Store", "StoreConfig", "SyncAccess", "SyncStore", "open_store"]

@@ -13,13 +13,8 @@ from holdfast.stores.borrowed import AsyncBorrowed, AsyncOwnTransaction, Borrowe
 T = TypeVar("T")
 
 
-class SyncStore(Protocol):
-    """For threads."""
-
-    @property
-    def migrates_itself(self) -> bool:
-        """Whether `ensure_ready` migrates instead of raising NotMigrated."""
-        ...
+class SyncAccess(Protocol):
+    """What a handler needs of a store, for threads."""
 
     def run(self, verb: Verb[T], *, read_only: bool = False) -> T:
         """Run in a transaction of our own."""
@@ -33,11 +28,38 @@ class SyncStore(Protocol):
         """A transaction for somebody else to write in, on a connection of its own; ends with the block."""
         ...
 
+
+class SyncStore(SyncAccess, Protocol):
+    """For threads."""
+
+    def borrow(self, tx: object, *, read_only: bool = False) -> Borrowed:
+        """As above; to read only, nothing is locked that a reader need not lock."""
+        ...
+
+    @property
+    def migrates_itself(self) -> bool:
+        """Whether `ensure_ready` migrates instead of raising NotMigrated."""
+        ...
+
+    @property
+    def takes_lines(self) -> bool:
+        """Whether `run` can send statements with lines."""
+        ...
+
+    @property
+    def place(self) -> str | None:
+        """What tells a file from a copy of it; None where the database itself knows."""
+        ...
+
     def ensure_ready(self) -> None:
         """Raise NotMigrated or SchemaTooNew unless this code can work; looks only once."""
 
     def migrate(self) -> Sequence[Migration]:
         """Apply what is missing."""
+        ...
+
+    def enable_incremental_vacuum(self) -> None:
+        """Rewrite a SQLite file so that it can become smaller bit by bit; InvalidOption elsewhere."""
         ...
 
     def close(self) -> None:
@@ -47,13 +69,8 @@ class SyncStore(Protocol):
         """Break every connection, from any thread: nobody answers on them. The next verb opens new ones."""
 
 
-class AsyncStore(Protocol):
-    """For one event loop."""
-
-    @property
-    def migrates_itself(self) -> bool:
-        """Whether `ensure_ready` migrates instead of raising NotMigrated."""
-        ...
+class AsyncAccess(Protocol):
+    """What a handler needs of a store, for one event loop."""
 
     async def run(self, verb: Verb[T], *, read_only: bool = False) -> T:
         """Run in a transaction of our own."""
@@ -67,11 +84,38 @@ class AsyncStore(Protocol):
         """A transaction for somebody else to write in, on a connection of its own; ends with the block."""
         ...
 
+
+class AsyncStore(AsyncAccess, Protocol):
+    """For one event loop."""
+
+    async def borrow(self, tx: object, *, read_only: bool = False) -> AsyncBorrowed:
+        """As above; to read only, nothing is locked that a reader need not lock."""
+        ...
+
+    @property
+    def migrates_itself(self) -> bool:
+        """Whether `ensure_ready` migrates instead of raising NotMigrated."""
+        ...
+
+    @property
+    def takes_lines(self) -> bool:
+        """Whether `run` can send statements with lines."""
+        ...
+
+    @property
+    def place(self) -> str | None:
+        """What tells a file from a copy of it; None where the database itself knows."""
+        ...
+
     async def ensure_ready(self) -> None:
         """Raise NotMigrated or SchemaTooNew unless this code can work; looks only once."""
 
     async def migrate(self) -> Sequence[Migration]:
         """Apply what is missing."""
+        ...
+
+    async def enable_incremental_vacuum(self) -> None:
+        """Rewrite a SQLite file so that it can become smaller bit by bit; InvalidOption elsewhere."""
         ...
 
     async def close(self) -> None:

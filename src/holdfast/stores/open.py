@@ -23,6 +23,9 @@ class StoreConfig:
     - `journal` ("wal"): SQLite's journal mode, `wal` or `delete`.
     - `clock` (the database's): replaces the clock in tests.
     - `pool_size` (10): most connections a client opens on PostgreSQL.
+    - `pooled` (found out for each connection): whether a pooler stands before PostgreSQL that hands its connections
+      from transaction to transaction. Through one nothing is prepared and nothing is set. False says that there is
+      none, or one that keeps sessions.
     """
 
     schema: str = "holdfast"
@@ -34,6 +37,7 @@ class StoreConfig:
     journal: str = "wal"
     clock: Clock | None = None
     pool_size: int = 10
+    pooled: bool | None = None
 
     def __post_init__(self) -> None:
         checked_schema(self.schema)
@@ -42,6 +46,8 @@ class StoreConfig:
         checked_channel(self.channel)
         if type(self.pool_size) is not int or self.pool_size < 1:
             raise InvalidOption("pool_size", self.pool_size, "must be a whole number of at least 1")
+        if self.pooled not in (None, True, False):
+            raise InvalidOption("pooled", self.pooled, "must be True, False, or None to find out")
         for option, allowed in (
             ("id_type", ("uuid", "text")),
             ("synchronous", ("full", "normal")),

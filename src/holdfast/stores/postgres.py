@@ -8,10 +8,13 @@ import os
 import re
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg.errors import LockNotAvailable
 from psycopg.rows import tuple_row
 from psycopg.types.numeric import Int8BinaryLoader
 from psycopg.types.string import TextBinaryLoader
@@ -21,7 +24,9 @@ from holdfast.errors import (
     ClientClosed,
     DatabaseUnavailable,
     HoldfastError,
+    InvalidOption,
     NotMigrated,
+    RowReferenced,
     SerializationConflict,
     StoreError,
     WrongDatabase,
@@ -41,19 +46,32 @@ from holdfast.stores.borrowed import (
     recognise,
     recognise_async,
 )
+from holdfast.stores.driver_errors import Meaning, meaning_of_sqlstate
 from holdfast.stores.known import CODE_VERSION, known_functions, known_migrations, migration_sql, roles_sql
 from holdfast.stores.open import StoreConfig
 from holdfast.stores.postgres_transaction import open_async_transaction, open_transaction
 
 T = TypeVar("T")
 
+_ONLY_SQLITE = "is for SQLite files; PostgreSQL's tables keep their room and use it again"
 _BACKEND_PID = b"SELECT pg_backend_pid()"
 
 #: a plan that was made for an empty table stays when the table has grown; none of ours reads a table from end to end.
 #: Before 18 a scan that is switched off counts as endlessly dear, and for that the server compiles: 1.5 s per statement
-DIRECT_SETTINGS = b"SET enable_seqscan = off; SET jit = off"
+#: And whatever the level of the database is: who ends a chain must see who has come to wait for it.
+DIRECT_SETTINGS = b"SET enable_seqscan = off; SET jit = off; SET default_transaction_isolation = 'read committed'"
+
+_BEGIN = b"BEGIN ISOLATION LEVEL READ COMMITTED"
 
 _INTERRUPTED = "the connections were closed meanwhile"
+
+#: a migration that met a lock lets those pass who came to wait behind it, and comes again, for some minutes
+_MIGRATION_TRIES = 100
+_MIGRATION_PAUSE_SECONDS = 1.0
+_IN_THE_WAY = (
+    "a table of Holdfast was locked for minutes, and the migration changed nothing; end what holds the lock "
+    "(a long transaction or a vacuum: see pg_stat_activity, oldest xact_start) and migrate again"
+)
 
 #: how long a verb waits for a connection, and the pool tries for one: in the pool's own five minutes the pauses between
 #: tries double until one is as long as the outage was
@@ -144,16 +162,18 @@ class PostgresStore:
         return before != found.identity
 
 
-def _adapt(connection: psycopg.Connection[Any]) -> None:
+def _adapt(connection: psycopg.Connection[Any], *, pooled: bool | None) -> None:
     _load_late(connection)
-    if _is_direct(connection, connection.execute(_BACKEND_PID).fetchone()):
+    if pooled is False or (pooled is None and _is_direct(connection, connection.execute(_BACKEND_PID).fetchone())):
         connection.execute(DIRECT_SETTINGS)
         connection.prepare_threshold = 0
 
 
-async def _adapt_async(connection: psycopg.AsyncConnection[Any]) -> None:
+async def _adapt_async(connection: psycopg.AsyncConnection[Any], *, pooled: bool | None) -> None:
     _load_late(connection)
-    if _is_direct(connection, await (await connection.execute(_BACKEND_PID)).fetchone()):
+    if pooled is False or (
+        pooled is None and _is_direct(connection, await (await connection.execute(_BACKEND_PID)).fetchone())
+    ):
         await connection.execute(DIRECT_SETTINGS)
         connection.prepare_threshold = 0
 
@@ -172,6 +192,8 @@ def _is_direct(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any
 class PostgresSyncStore:
     """For threads."""
 
+    place: str | None = None  # PostgreSQL itself says where it is
+
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
         self._pool: ConnectionPool[Any] | None = None
@@ -189,6 +211,10 @@ class PostgresSyncStore:
     def migrates_itself(self) -> bool:
         return self._store.config.auto_migrate
 
+    @property
+    def takes_lines(self) -> bool:
+        return self._store.config.clock is None  # what they do not say is the server's time
+
     def run(self, verb: Verb[T], *, read_only: bool = False) -> T:  # noqa: ARG002 - SQLite's reader connections need it
         try:
             with self._connection() as connection, translated():
@@ -196,7 +222,7 @@ class PostgresSyncStore:
                     result = drive(
                         verb(),
                         lambda statement: self._execute(connection, statement),
-                        begin=lambda: connection.execute(b"BEGIN"),
+                        begin=lambda: connection.execute(_BEGIN),
                     )
                 except BaseException:
                     if _may_roll_back(connection):
@@ -210,18 +236,18 @@ class PostgresSyncStore:
                 self._pool.check()
             raise
 
-    def borrow(self, tx: object) -> Borrowed:
+    def borrow(self, tx: object, *, read_only: bool = False) -> Borrowed:
         borrowed = recognise(tx, self._store)
         self.ensure_ready()
         if self._store.identity is None:
             self._identify()
         try:
-            borrowed.begin()
+            borrowed.begin(read_only=read_only)
         except WrongDatabase:
             # Our tables may have been dropped and made anew since we looked.
             if not self._identify():
                 raise
-            borrowed.begin()
+            borrowed.begin(read_only=read_only)
         return borrowed
 
     @contextlib.contextmanager
@@ -242,8 +268,15 @@ class PostgresSyncStore:
             self._is_ready = True
 
     def migrate(self) -> Sequence[Migration]:
-        with self._connection() as connection, translated(), connection.transaction():
-            return drive(self._store.migration(), lambda statement: self._execute(connection, statement))
+        with self._connection() as connection, translated():
+            for _ in range(_MIGRATION_TRIES):
+                with contextlib.suppress(LockNotAvailable), connection.transaction():
+                    return drive(self._store.migration(), lambda statement: self._execute(connection, statement))
+                time.sleep(_MIGRATION_PAUSE_SECONDS)
+        raise DatabaseUnavailable(_IN_THE_WAY)
+
+    def enable_incremental_vacuum(self) -> None:
+        raise InvalidOption("enable_incremental", "yes", _ONLY_SQLITE)
 
     def close(self) -> None:
         self._is_closed = True
@@ -266,6 +299,11 @@ class PostgresSyncStore:
         for part in script.parts:
             chosen = {name: parameters[name] for name in part.parameters}
             cursor = connection.cursor(binary=True, row_factory=tuple_row)
+            if statement.lines is not None:
+                with cursor.copy(part.encoded) as copy:
+                    for lines in statement.lines():
+                        copy.write(lines)
+                continue
             cursor.execute(part.encoded, chosen, prepare=script.is_prepared)
             if cursor.description is not None:
                 rows = cursor.fetchall()
@@ -282,7 +320,7 @@ class PostgresSyncStore:
                     min_size=0,
                     max_size=self._store.config.pool_size,
                     kwargs=self._store.connection_options,
-                    configure=_adapt,
+                    configure=partial(_adapt, pooled=self._store.config.pooled),
                     open=True,
                     timeout=_PATIENCE_SECONDS,
                     reconnect_timeout=_PATIENCE_SECONDS,
@@ -305,6 +343,8 @@ class PostgresSyncStore:
 class PostgresAsyncStore:
     """For one event loop."""
 
+    place: str | None = None
+
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
         self._pool: AsyncConnectionPool[Any] | None = None
@@ -316,6 +356,10 @@ class PostgresAsyncStore:
     def migrates_itself(self) -> bool:
         return self._store.config.auto_migrate
 
+    @property
+    def takes_lines(self) -> bool:
+        return self._store.config.clock is None  # what they do not say is the server's time
+
     async def run(self, verb: Verb[T], *, read_only: bool = False) -> T:  # noqa: ARG002 - as in the sync store
         try:
             async with self._connection() as connection:
@@ -324,7 +368,7 @@ class PostgresAsyncStore:
                         result = await adrive(
                             verb(),
                             lambda statement: self._execute(connection, statement),
-                            begin=lambda: connection.execute(b"BEGIN"),
+                            begin=lambda: connection.execute(_BEGIN),
                         )
                     except Exception:
                         # Not for a cancelled task: its connection is busy, and the pool closes it.
@@ -338,17 +382,17 @@ class PostgresAsyncStore:
                 await self._pool.check()
             raise
 
-    async def borrow(self, tx: object) -> AsyncBorrowed:
+    async def borrow(self, tx: object, *, read_only: bool = False) -> AsyncBorrowed:
         borrowed = recognise_async(tx, self._store)
         await self.ensure_ready()
         if self._store.identity is None:
             await self._identify()
         try:
-            await borrowed.begin()
+            await borrowed.begin(read_only=read_only)
         except WrongDatabase:
             if not await self._identify():
                 raise
-            await borrowed.begin()
+            await borrowed.begin(read_only=read_only)
         return borrowed
 
     @contextlib.asynccontextmanager
@@ -371,8 +415,17 @@ class PostgresAsyncStore:
     async def migrate(self) -> Sequence[Migration]:
         async with self._connection() as connection:
             with translated():
-                async with connection.transaction():
-                    return await adrive(self._store.migration(), lambda statement: self._execute(connection, statement))
+                for _ in range(_MIGRATION_TRIES):
+                    with contextlib.suppress(LockNotAvailable):
+                        async with connection.transaction():
+                            return await adrive(
+                                self._store.migration(), lambda statement: self._execute(connection, statement)
+                            )
+                    await asyncio.sleep(_MIGRATION_PAUSE_SECONDS)
+        raise DatabaseUnavailable(_IN_THE_WAY)
+
+    async def enable_incremental_vacuum(self) -> None:
+        raise InvalidOption("enable_incremental", "yes", _ONLY_SQLITE)
 
     async def close(self) -> None:
         self._is_closed = True
@@ -387,6 +440,11 @@ class PostgresAsyncStore:
         for part in script.parts:
             chosen = {name: parameters[name] for name in part.parameters}
             cursor = connection.cursor(binary=True, row_factory=tuple_row)
+            if statement.lines is not None:
+                async with cursor.copy(part.encoded) as copy:
+                    for lines in statement.lines():
+                        await copy.write(lines)
+                continue
             await cursor.execute(part.encoded, chosen, prepare=script.is_prepared)
             if cursor.description is not None:
                 rows = await cursor.fetchall()
@@ -396,8 +454,17 @@ class PostgresAsyncStore:
     async def _connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
         pool = self._pool or await self._open()
         try:
-            async with pool.connection() as connection:
-                yield connection
+            cancelled = _cancel_requests()
+            connection = await pool.getconn()
+            try:
+                # Before Python 3.12 a task that is cancelled just when it gets what it waits for does not hear of it.
+                if _cancel_requests() > cancelled:
+                    raise asyncio.CancelledError
+                async with connection:
+                    yield connection
+            finally:
+                # A pool that is interrupted while it takes a connection back forgets it, open as it is.
+                await asyncio.shield(pool.putconn(connection))
         except PoolTimeout as error:
             raise await asyncio.to_thread(self._store.timeout_error) from error
         except PoolClosed as error:
@@ -413,7 +480,7 @@ class PostgresAsyncStore:
                     min_size=0,
                     max_size=self._store.config.pool_size,
                     kwargs=self._store.connection_options,
-                    configure=_adapt_async,
+                    configure=partial(_adapt_async, pooled=self._store.config.pooled),
                     open=False,
                     timeout=_PATIENCE_SECONDS,
                     reconnect_timeout=_PATIENCE_SECONDS,
@@ -422,6 +489,11 @@ class PostgresAsyncStore:
                 await pool.open()
                 self._pool = pool
             return self._pool
+
+
+def _cancel_requests() -> int:
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def _may_roll_back(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
@@ -444,11 +516,21 @@ def translated() -> Iterator[None]:
         yield
     except HoldfastError:
         raise
-    except (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected) as error:
-        raise SerializationConflict(str(error)) from error
-    except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
-        raise NotMigrated(0, 1) from error
-    except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction) as error:
-        raise DatabaseUnavailable(str(error).strip() or type(error).__name__) from error
     except psycopg.Error as error:
-        raise StoreError(f"{type(error).__name__}: {error}") from error
+        raise _ours(error) from error
+
+
+def _ours(error: psycopg.Error) -> StoreError:
+    match None if error.sqlstate is None else meaning_of_sqlstate(error.sqlstate):
+        case Meaning.CONFLICT:
+            return SerializationConflict(str(error))
+        case Meaning.NOT_MIGRATED:
+            return NotMigrated(0, 1)
+        case Meaning.REFERENCED:
+            return RowReferenced(str(error).strip())
+        case Meaning.UNAVAILABLE | Meaning.READ_ONLY:  # we ask for nothing read-only: after a fail-over it is a replica
+            return DatabaseUnavailable(str(error).strip())
+        case _ if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+            return DatabaseUnavailable(str(error).strip() or type(error).__name__)
+        case _:
+            return StoreError(f"{type(error).__name__}: {error}")

@@ -22,6 +22,10 @@ def _options(store: PostgresStore) -> dict[str, Any]:
     return {**store.connection_options, "autocommit": False}
 
 
+#: the same for as long as a transaction lasts, and for no other one
+_BEGAN = b"SELECT extract(epoch FROM transaction_timestamp())"
+
+
 @contextlib.contextmanager
 def open_transaction(store: PostgresStore) -> Iterator[OwnTransaction]:
     """Committed at the end of the block, rolled back if it raises."""
@@ -31,7 +35,12 @@ def open_transaction(store: PostgresStore) -> Iterator[OwnTransaction]:
             cursor: psycopg.Cursor[TupleRow] = connection.execute(text.encode(), parameters)
             return cursor.fetchall() if cursor.description is not None else []
 
-        yield OwnTransaction(connection, PsycopgConnection(connection, store), execute)
+        began = connection.execute(_BEGAN).fetchone()
+
+        def is_open() -> bool:
+            return connection.execute(_BEGAN).fetchone() == began
+
+        yield OwnTransaction(connection, PsycopgConnection(connection, store), execute, is_open)
 
 
 @contextlib.asynccontextmanager
@@ -43,4 +52,9 @@ async def open_async_transaction(store: PostgresStore) -> AsyncIterator[AsyncOwn
             cursor: psycopg.AsyncCursor[TupleRow] = await connection.execute(text.encode(), parameters)
             return await cursor.fetchall() if cursor.description is not None else []
 
-        yield AsyncOwnTransaction(connection, PsycopgAsyncConnection(connection, store), execute)
+        began = await (await connection.execute(_BEGAN)).fetchone()
+
+        async def is_open() -> bool:
+            return await (await connection.execute(_BEGAN)).fetchone() == began
+
+        yield AsyncOwnTransaction(connection, PsycopgAsyncConnection(connection, store), execute, is_open)

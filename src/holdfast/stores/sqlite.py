@@ -124,11 +124,18 @@ class _Shared:
     """What the two faces have in common."""
 
     migrates_itself = True
+    takes_lines = False
+
+    @property
+    def place(self) -> str | None:
+        return str(os.stat(self._store.path).st_ino)  # noqa: PTH116 - a string, not a Path
 
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
         self._reader = _Reader(store)
         self._writer: SqliteWriter | None = None
+        #: threads that share a client may all be its first to write
+        self._first_use = threading.Lock()
         self._is_ready = False
         self._is_closed = False
         self._inherited: list[object] = []
@@ -138,13 +145,15 @@ class _Shared:
         # Kept, for closing the parent's connection would be its garbage collection.
         self._inherited += [self._reader, self._writer]
         self._reader, self._writer = _Reader(self._store), None
+        self._first_use = threading.Lock()
 
     @property
     def writer(self) -> SqliteWriter:
         self._refuse_if_closed()
-        if self._writer is None:
-            self._writer = shared_writer(self._store)
-        return self._writer
+        if (writer := self._writer) is None:
+            with self._first_use:
+                writer = self._writer = self._writer or shared_writer(self._store)
+        return writer
 
     def interrupt(self) -> None:
         """A file always answers."""
@@ -176,6 +185,12 @@ class _Shared:
             self.read(lambda: check_schema(known, CODE_VERSION))
         self._is_ready = True
 
+    def rewrite(self) -> None:
+        """All of the file, which then can become smaller bit by bit; not inside a transaction, so past the writer."""
+        with translated(), contextlib.closing(self._store.connect()) as connection:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            patiently(lambda: connection.execute("VACUUM"), time.monotonic() + BUSY_SECONDS)
+
 
 class SqliteSyncStore(_Shared):
     """For threads."""
@@ -183,10 +198,10 @@ class SqliteSyncStore(_Shared):
     def run(self, verb: Verb[T], *, read_only: bool = False) -> T:
         return self.read(verb) if read_only else self.writer.submit(verb).result()
 
-    def borrow(self, tx: object) -> Borrowed:
+    def borrow(self, tx: object, *, read_only: bool = False) -> Borrowed:
         borrowed = recognise(tx, self._store)
         self.ensure_ready()
-        borrowed.begin()
+        borrowed.begin(read_only=read_only)
         return borrowed
 
     @contextlib.contextmanager
@@ -200,6 +215,9 @@ class SqliteSyncStore(_Shared):
 
     def migrate(self) -> Sequence[Migration]:
         return self.run(lambda: migrate(known_migrations(self._store.library)))
+
+    def enable_incremental_vacuum(self) -> None:
+        self.rewrite()
 
     def close(self) -> None:
         self.close_all()
@@ -218,10 +236,10 @@ class SqliteAsyncStore(_Shared):
             return await asyncio.get_running_loop().run_in_executor(self._threads, self.read, verb)
         return await asyncio.wrap_future(self.writer.submit(verb))
 
-    async def borrow(self, tx: object) -> AsyncBorrowed:
+    async def borrow(self, tx: object, *, read_only: bool = False) -> AsyncBorrowed:
         borrowed = recognise_async(tx, self._store)
         await self.ensure_ready()
-        await borrowed.begin()
+        await borrowed.begin(read_only=read_only)
         return borrowed
 
     @contextlib.asynccontextmanager
@@ -237,6 +255,10 @@ class SqliteAsyncStore(_Shared):
 
     async def migrate(self) -> Sequence[Migration]:
         return await self.run(lambda: migrate(known_migrations(self._store.library)))
+
+    async def enable_incremental_vacuum(self) -> None:
+        self._refuse_if_closed()
+        await asyncio.get_running_loop().run_in_executor(self._threads, self.rewrite)
 
     async def close(self) -> None:
         if not self._is_closed:

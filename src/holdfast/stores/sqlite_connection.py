@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.errors import DatabaseBusy, DatabaseUnavailable, HoldfastError, NotMigrated, StoreError
+from holdfast.errors import DatabaseBusy, DatabaseUnavailable, HoldfastError, NotMigrated, RowReferenced, StoreError
 from holdfast.model.payload import from_json
 from holdfast.operations.statement import Rows, Statement
+from holdfast.stores.driver_errors import Meaning, meaning_of_result_code
 from holdfast.stores.open import StoreConfig
 
 if TYPE_CHECKING:
@@ -54,7 +55,14 @@ def connect(path: str, config: StoreConfig) -> sqlite3.Connection:
 def _set_journal(connection: sqlite3.Connection, journal: str) -> None:
     """Only the first process to come changes it: the change needs the file for itself, and looking does not."""
     if connection.execute("PRAGMA journal_mode").fetchone()[0] != journal:
+        if connection.execute("PRAGMA page_count").fetchone()[0] == 0:
+            # Only a file that is still empty can be told to become smaller bit by bit.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute(f"PRAGMA journal_mode = {journal}")
+
+
+_NO_ROWS = "[]"
+_NOTHING = (None, False, 0, _NO_ROWS)
 
 
 def execute(connection: sqlite3.Connection, store: SqliteStore, statement: Statement) -> Rows:
@@ -67,11 +75,18 @@ def execute(connection: sqlite3.Connection, store: SqliteStore, statement: State
     parameters: dict[str, Any] = store.parameters(statement)
     rows: Rows = []
     for part in script.parts:
+        if part.needs and not any(parameters[name] not in _NOTHING for name in part.needs):
+            value = _NO_ROWS if part.otherwise is None else parameters[part.otherwise]
+            parameters[part.name] = value
+            rows = [(value,)]
+            continue
         cursor = connection.execute(part.text, {name: parameters[name] for name in part.parameters})
         if cursor.description is not None:
             rows = cursor.fetchall()
             if rows:
                 parameters[part.name] = rows[0][0]
+        elif part.is_pragma:
+            cursor.fetchall()  # it works for as long as it is read, and has no columns
     if script.returns_json_rows:
         decoded: Rows = from_json(rows[0][0])
         return decoded
@@ -86,12 +101,17 @@ def translated() -> Iterator[None]:
     except HoldfastError:
         raise
     except sqlite3.OperationalError as error:
-        if is_busy(error):
+        meaning = meaning_of_result_code(error.sqlite_errorcode, str(error))
+        if meaning in (Meaning.BUSY, Meaning.STALE):
             raise DatabaseBusy(0) from error
-        if "no such table" in str(error):
+        if meaning is Meaning.NOT_MIGRATED:
             raise NotMigrated(0, 1) from error
         kind = StoreError if error.sqlite_errorcode == sqlite3.SQLITE_ERROR else DatabaseUnavailable
         raise kind(str(error)) from error
+    except sqlite3.IntegrityError as error:
+        if meaning_of_result_code(error.sqlite_errorcode, str(error)) is Meaning.REFERENCED:
+            raise RowReferenced(str(error)) from error
+        raise StoreError(f"{type(error).__name__}: {error}") from error
     except sqlite3.Error as error:
         raise StoreError(f"{type(error).__name__}: {error}") from error
 
@@ -115,7 +135,7 @@ def patiently(step: Callable[[], T], deadline: float) -> T:
 
 def is_busy(error: sqlite3.Error) -> bool:
     """Somebody else holds the lock."""
-    return (error.sqlite_errorcode & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return meaning_of_result_code(error.sqlite_errorcode, str(error)) in (Meaning.BUSY, Meaning.STALE)
 
 
 def _warn_of_wal_reset(config: StoreConfig) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sqlite3
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.operations.statement import Rows, Statement
 from holdfast.stores.borrowed.own_transaction import AsyncOwnTransaction, OwnTransaction, Parameters
@@ -28,13 +29,22 @@ def open_transaction(store: SqliteStore) -> Iterator[OwnTransaction]:
     with contextlib.closing(store.connect()) as connection:
         deadline = time.monotonic() + BUSY_SECONDS
         patiently(lambda: connection.execute("BEGIN IMMEDIATE"), deadline)
+        # It ends with its transaction: no other one has it.
+        connection.execute("SAVEPOINT holdfast_block")
 
         def execute(text: str, parameters: Parameters | None) -> Rows:
             cursor = connection.execute(text, parameters or ())
             return cursor.fetchall() if cursor.description is not None else []
 
+        def is_open() -> bool:
+            try:
+                connection.execute("RELEASE SAVEPOINT holdfast_block")
+            except sqlite3.OperationalError:
+                return False
+            return True
+
         try:
-            yield OwnTransaction(connection, SqliteConnection(connection, store), execute)
+            yield OwnTransaction(connection, SqliteConnection(connection, store), execute, is_open)
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -57,8 +67,12 @@ async def open_async_transaction(store: SqliteStore) -> AsyncIterator[AsyncOwnTr
         async def execute(text: str, parameters: Parameters | None) -> Rows:
             return await there(lambda: inner.execute(text, parameters))
 
+        async def is_open() -> bool:
+            await there(inner.check)
+            return True
+
         try:
-            yield AsyncOwnTransaction(inner.connection, _InThread(inner, there), execute)
+            yield AsyncOwnTransaction(inner.connection, _InThread(inner, there), execute, is_open)
         except BaseException:
             await there(partial(block.__exit__, *sys.exc_info()))
             raise
@@ -68,15 +82,19 @@ async def open_async_transaction(store: SqliteStore) -> AsyncIterator[AsyncOwnTr
 class _InThread:
     """The adapter of the connection, in the connection's thread."""
 
-    def __init__(self, transaction: OwnTransaction, there: Callable[[Callable[[], Rows]], Awaitable[Rows]]) -> None:
+    def __init__(self, transaction: OwnTransaction, there: Callable[[Callable[[], Any]], Awaitable[Any]]) -> None:
         self._borrowed = transaction.borrowed
         self._there = there
 
-    async def begin(self) -> None:
+    async def begin(self, *, read_only: bool = False) -> None:
         """Begun already."""
 
     async def execute(self, statement: Statement) -> Rows:
-        return await self._there(lambda: self._borrowed.execute(statement))
+        rows: Rows = await self._there(lambda: self._borrowed.execute(statement))
+        return rows
 
     def on_commit(self, callback: Callable[[], None]) -> bool:  # noqa: ARG002 - sqlite3 has no such hook
         return False
+
+    async def refuse_commit(self) -> None:
+        await self._there(self._borrowed.refuse_commit)

@@ -3,6 +3,7 @@
 It stands on what users have: it runs the real worker on a real store and imitates neither.
 """
 
+from holdfast.app import Drained
 from holdfast.model.clock import FakeClock
 from holdfast.testing.assertions import assert_enqueued
 from holdfast.testing.contexts import (
@@ -14,7 +15,7 @@ from holdfast.testing.contexts import (
     context,
     sync_context,
 )
-from holdfast.testing.draining import Drained, adrain, drain
+from holdfast.testing.draining import adrain, drain
 from holdfast.testing.temporary import temporary_app
 
 __all__ = [

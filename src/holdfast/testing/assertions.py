@@ -52,7 +52,7 @@ def _seen_by_handler(job: JobHandle[Any, Any], found: Job) -> dict[str, object]:
     parameters = inspect.signature(job.fn).parameters.values()
     defaults = {item.name: item.default for item in parameters if item.default is not item.empty}
     try:
-        decoded = job.job_type.signature.decode(to_json(found.input))
+        decoded: dict[str, object] = job.job_type.signature.decode(to_json(found.input))
     except InvalidPayload:
         decoded = found.input if isinstance(found.input, dict) else {}
     return defaults | decoded

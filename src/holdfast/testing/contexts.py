@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Generic, NamedTuple, NoReturn, TypedDict, TypeVar, Unpack, cast
 
+from msgspec import Raw
+
 from holdfast.client import AsyncClient, Client
 from holdfast.model.call import Call
-from holdfast.model.clock import iso
+from holdfast.model.clock import Duration, iso
 from holdfast.model.ids import Ids, checked_uuid, new_id
-from holdfast.model.job import JobError
-from holdfast.model.payload import from_json, to_json
+from holdfast.model.job import Chain, JobError, Outcome
+from holdfast.model.payload import PayloadCodec, from_json, to_json
+from holdfast.model.status import Status
 from holdfast.operations.claim_jobs import ClaimedJob
 from holdfast.operations.drive import adrive, drive
 from holdfast.operations.lease import Lease
 from holdfast.operations.read_blockers import Blocker
+from holdfast.operations.save_step import SavedStep
+from holdfast.operations.signal_chain import Heard
 from holdfast.operations.statement import Rows, Statement, Verb
 from holdfast.worker import Cancellation, Context, Equipment, Hints, SyncContext
 from holdfast.worker.attempt import Attempt
 from holdfast.worker.next_job import NextJob
+from holdfast.worker.waits import Known, NoDefault, checked_calls, checked_policy, checked_sleep, gathered, outcome_of
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -37,6 +43,10 @@ class AttemptValues(TypedDict, total=False):
     - `steps` (none): results of steps that an earlier attempt saved, by name.
     - `processed` (none): keys for which `ctx.once` is False.
     - `blockers` (none): for `ctx.blockers`.
+    - `signals` (none): payloads that `ctx.wait_signal` finds, by the name of the step; for what is not here, the time
+      is over.
+    - `children` (none): what `ctx.gather` finds as outputs, by the name under which they are enqueued; a list of them
+      for `ctx.enqueue_many`.
     """
 
     attempt: int
@@ -59,6 +69,8 @@ class AttemptValues(TypedDict, total=False):
     steps: Mapping[str, object]
     processed: Sequence[str]
     blockers: Sequence[Blocker]
+    signals: Mapping[str, object]
+    children: Mapping[str, object]
 
 
 class LoggedLine(NamedTuple):
@@ -74,6 +86,7 @@ class Notes:
 
     - `steps`: results of saved steps by name; `progress`: all values noted; `logged`: all lines.
     - `processed`: keys of `ctx.once`.
+    - `slept`: how long, or until when, by name; `enqueued`: the calls of children by name.
     - `completed_with`: the output of `ctx.complete(…)`; `continued_with`: the call of `ctx.continue_with(…)`.
     """
 
@@ -82,6 +95,8 @@ class Notes:
         self.progress: list[Any] = []
         self.logged: list[LoggedLine] = []
         self.processed: set[str] = set(values.get("processed", ()))
+        self.slept: dict[str, Duration | datetime] = {}
+        self.enqueued: dict[str, list[Call[Any]]] = {}
         self.completed_with: object = None
         self.continued_with: Call[Any] | None = None
 
@@ -96,6 +111,8 @@ class Notes:
                 self.steps[values["name"]] = from_json(values["result"])
             case "save_progress":
                 self.progress.append(from_json(values["progress"]))
+            case "list_steps":
+                return []  # nothing is known here of transactions and their ends
             case "process_once":
                 is_first = values["key"] not in self.processed
                 self.processed.add(values["key"])
@@ -109,10 +126,56 @@ class _Fake(Generic[S]):
     def __init__(self, values: AttemptValues, client: object, store: Callable[[Notes], S]) -> None:
         #: what the handler left behind
         self.notes = Notes(values)
+        self._signals = values.get("signals", {})
+        self._places: dict[str, int] = {}
+        self._outputs = values.get("children", {})
         hints = Hints(lambda _: None)
         equipment = Equipment(client, store(self.notes), self.notes, Ids(), hints)
         super().__init__(_attempt(values), equipment)  # type: ignore[call-arg]  # a context's
-        self._saved: dict[str, bytes] | None = {name: to_json(result) for name, result in self.notes.steps.items()}
+        self._saved: dict[str, SavedStep] | None = {
+            name: SavedStep(name, 0, datetime.now(UTC), Raw(to_json(result)))
+            for name, result in self.notes.steps.items()
+        }
+
+    def _slept(self, name: str, delay: Duration | None, until: datetime | None) -> None:
+        checked_sleep(delay, until)
+        self._steps.use(name)  # type: ignore[attr-defined]  # a context's
+        self.notes.slept[name] = until or cast("Duration", delay)
+
+    def _heard(self, name: str, signal: str | None, payload: Any, default: object) -> Any:
+        self._steps.use(name)  # type: ignore[attr-defined]  # as above
+        codec: PayloadCodec[Any] = PayloadCodec(f"signal {name}", payload)
+        said = Raw(codec.encode(self._signals[name])) if name in self._signals else Raw(b"null")
+        heard = Heard(said, timed_out=name not in self._signals)
+        return outcome_of(heard, codec, self.job.id, signal or name, default)  # type: ignore[attr-defined]  # as above
+
+    def _enqueued(self, name: str, calls: Iterable[Call[Any]]) -> list[Chain[Any]]:
+        self._steps.use(name)  # type: ignore[attr-defined]  # as above
+        self.notes.enqueued[name] = chosen = checked_calls(calls, 0)
+        chains: list[Chain[Any]] = [
+            Chain(new_id(), call.job_type.name, Status.PENDING, Outcome.CREATED) for call in chosen
+        ]
+        for place, (chain, call) in enumerate(zip(chains, chosen, strict=True)):
+            self._children[chain.id] = Known(name, call.job_type.output)  # type: ignore[attr-defined]  # as above
+            self._places[chain.id] = place
+        return chains
+
+    def _gathered(self, children: Sequence[object], on_failure: str) -> tuple[Any, ...]:
+        checked_policy(on_failure)
+        results = [self._output_of(each) for each in gathered(children, self._children)]  # type: ignore[attr-defined]  # as above
+        for result in results:
+            if isinstance(result, BaseException) and on_failure != "return":
+                raise result
+        return tuple(results)
+
+    def _output_of(self, chain_id: str) -> Any:
+        name, codec = self._children[chain_id]  # type: ignore[attr-defined]  # as above
+        if name not in self._outputs:
+            raise KeyError(f"gather: no output of child {name!r}; pass context(children={{{name!r}: …}})")
+        output = self._outputs[name]
+        if len(self.notes.enqueued[name]) > 1:
+            output = cast("Sequence[object]", output)[self._places[chain_id]]
+        return output if isinstance(output, BaseException) else codec.decode(codec.encode(output))
 
     def _continued(self, call: Call[R]) -> R:
         self.notes.continued_with = call
@@ -138,6 +201,41 @@ class FakeContext(_Fake["_AsyncNotebook"], Context):
         """Note the call; what it returns is for the worker only."""
         return self._continued(call)
 
+    async def sleep(self, name: str, delay: Duration | None = None, *, until: datetime | None = None) -> None:
+        """Note it, and go on at once."""
+        self._slept(name, delay, until)
+
+    async def wait_signal(
+        self,
+        name: str,
+        timeout: Duration | None = None,  # noqa: ARG002 - it is over, or not
+        *,
+        signal: str | None = None,
+        payload: Any = Any,
+        default: object = NoDefault.TOKEN,
+    ) -> Any:
+        """What the test gave as `signals`."""
+        return self._heard(name, signal, payload, default)
+
+    async def enqueue(self, name: str, call: Call[R], *, tx: object = None, **options: object) -> Chain[R]:  # noqa: ARG002 - nothing is written
+        """Note the call."""
+        return self._enqueued(name, [call])[0]
+
+    async def enqueue_many(
+        self,
+        name: str,
+        calls: Iterable[Call[R]],
+        *,
+        tx: object = None,  # noqa: ARG002 - as above
+        **options: object,  # noqa: ARG002 - as above
+    ) -> list[Chain[R]]:
+        """Note the calls."""
+        return self._enqueued(name, calls)
+
+    async def gather(self, *children: Any, on_failure: str = "raise") -> Any:
+        """What the test gave as `children`."""
+        return self._gathered(children, on_failure)
+
     def transaction(self) -> NoReturn:
         """There is no database."""
         raise RuntimeError(_NO_DATABASE)
@@ -161,6 +259,41 @@ class FakeSyncContext(_Fake["_Notebook"], SyncContext):
     def continue_with(self, call: Call[R], *, tx: object = None) -> R:  # noqa: ARG002 - as above
         """Note the call; what it returns is for the worker only."""
         return self._continued(call)
+
+    def sleep(self, name: str, delay: Duration | None = None, *, until: datetime | None = None) -> None:
+        """Note it, and go on at once."""
+        self._slept(name, delay, until)
+
+    def wait_signal(
+        self,
+        name: str,
+        timeout: Duration | None = None,  # noqa: ARG002 - it is over, or not
+        *,
+        signal: str | None = None,
+        payload: Any = Any,
+        default: object = NoDefault.TOKEN,
+    ) -> Any:
+        """What the test gave as `signals`."""
+        return self._heard(name, signal, payload, default)
+
+    def enqueue(self, name: str, call: Call[R], *, tx: object = None, **options: object) -> Chain[R]:  # noqa: ARG002 - nothing is written
+        """Note the call."""
+        return self._enqueued(name, [call])[0]
+
+    def enqueue_many(
+        self,
+        name: str,
+        calls: Iterable[Call[R]],
+        *,
+        tx: object = None,  # noqa: ARG002 - as above
+        **options: object,  # noqa: ARG002 - as above
+    ) -> list[Chain[R]]:
+        """Note the calls."""
+        return self._enqueued(name, calls)
+
+    def gather(self, *children: Any, on_failure: str = "raise") -> Any:
+        """What the test gave as `children`."""
+        return self._gathered(children, on_failure)
 
     def transaction(self) -> NoReturn:
         """There is no database."""
@@ -216,6 +349,7 @@ def _attempt(values: AttemptValues) -> Attempt:
         tenant=values.get("tenant"),
         headers=None if headers is None else to_json(headers),
         has_blockers=None,
+        line=None,
     )
     attempt = Attempt(job, None, "test-worker")
     attempt.cancelled = values.get("cancelled")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 import traceback
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from holdfast.errors import CompletionNotCommitted, ContinuationNotReturned
+from holdfast.errors import CompletionNotCommitted, ContinuationNotReturned, JobTimeout, WaitSwallowed
 from holdfast.model.clock import iso, milliseconds
-from holdfast.model.endings import Cancel, DeadLetter, RetryAt, Snooze
+from holdfast.model.endings import Cancel, DeadLetter, RetryAt, Snooze, is_suspended
 from holdfast.model.job import JobError
 from holdfast.model.retry import Retry
 from holdfast.operations.claim_jobs import ClaimedJob
@@ -19,16 +21,20 @@ from holdfast.operations.lease import Lease
 from holdfast.operations.read_blockers import Blocker
 from holdfast.operations.refuse_jobs import Refusal
 from holdfast.operations.snooze_jobs import Postponement
+from holdfast.operations.suspend_jobs import Suspension
 from holdfast.worker.cancellation import LOSSES, Cancellation
 from holdfast.worker.handler import Handler
 from holdfast.worker.next_job import NextJob
+
+if TYPE_CHECKING:
+    from holdfast.worker.executors.base import Executor
 
 _MESSAGE_LIMIT = 2_000
 _TRACEBACK_LIMIT = 20_000
 _DEFAULT_RETRY = Retry()
 
 #: what is written of an attempt; a Lease is one to give back
-Written = Completion | Continuation | Failure | Postponement | Refusal | Lease
+Written = Completion | Continuation | Failure | Postponement | Suspension | Refusal | Lease
 #: what becomes of an attempt; None = nothing to write, somebody else has the job
 Ending = Written | None
 
@@ -37,18 +43,22 @@ class Attempt:
     """A job under this worker's lease, from its start to its outcome."""
 
     __slots__ = (
+        "batch",
         "blockers",
         "cancelled",
+        "executor",
         "grace",
         "handler",
+        "is_called",
         "is_over",
+        "is_reported",
         "is_self_completed",
         "job",
         "lease",
         "next_job",
         "started_at",
+        "suspension",
         "task",
-        "timer",
         "worker_id",
     )
 
@@ -59,15 +69,24 @@ class Attempt:
         self.started_at = time.monotonic()
         self.worker_id = worker_id
         self.cancelled: Cancellation | None = None
+        #: where it runs, once it does
+        self.executor: Executor | None = None
+        #: all jobs of its call, where that takes several
+        self.batch: Sequence[Attempt] | None = None
         self.task: asyncio.Task[None] | None = None
-        self.timer: asyncio.TimerHandle | None = None
-        #: until the task of a handler that was asked to stop is cancelled
+        #: until a handler that was asked to stop is interrupted, or one that does not react is given up
         self.grace: asyncio.TimerHandle | None = None
+        #: its handler was called, or may have been: what is given back before that is as good as never claimed
+        self.is_called = False
         self.is_over = False
+        #: hooks have been told that it failed; a handler that goes on after its timeout may fail once more
+        self.is_reported = False
         #: the handler has completed the job on a transaction of its own, whose fate only the database knows
         self.is_self_completed = False
         #: what the handler said the chain goes on with, and must return
         self.next_job: NextJob | None = None
+        #: what the handler waits for, without its slot; it was told so by an exception
+        self.suspension: Suspension | None = None
         self.blockers: list[Blocker] = []
 
     @property
@@ -80,8 +99,36 @@ class Attempt:
         return self.job.type_name if self.handler is None else self.handler.job_type.name
 
     @property
+    def aliases(self) -> Sequence[str]:
+        """The names that the type had before, or will have."""
+        return () if self.handler is None else self.handler.job_type.aliases
+
+    @property
     def is_told_of_loss(self) -> bool:
         return self.cancelled in LOSSES
+
+    @property
+    def is_late(self) -> bool:
+        """Whether its time is up."""
+        return self.cancelled is Cancellation.TIMEOUT
+
+    @property
+    def is_out_of_time(self) -> bool:
+        """The same, or it was before anybody could say so: who blocks the event loop blocks its own clock."""
+        if self.cancelled is Cancellation.TIMEOUT:
+            return True
+        timeout_ms = self.job.timeout_ms
+        return timeout_ms is not None and (time.monotonic() - self.started_at) * 1000 > timeout_ms
+
+    @property
+    def is_call_unwanted(self) -> bool:
+        """Whether none of the jobs of its call is wanted any more."""
+        return all(attempt.is_over or attempt.cancelled is not None for attempt in self.batch or (self,))
+
+    @property
+    def is_unstoppable(self) -> bool:
+        """Whether its handler goes on, whatever we do."""
+        return self.executor is not None and not self.executor.is_interruptible
 
     # --- the handler returned -----------------------------------------------------------------------------------------
 
@@ -90,10 +137,13 @@ class Attempt:
         if self.is_self_completed:
             # Refused, if the handler's transaction did commit.
             return self.failure(CompletionNotCommitted(self.job.id))
-        if isinstance(output, NextJob):
-            return self.continuation(output)
-        if self.next_job is not None:
-            raise ContinuationNotReturned(self.job.id)
+        if self.suspension is not None:
+            raise WaitSwallowed(self.job.id)
+        if self.next_job is not None or isinstance(output, NextJob):
+            # Of a batch each has its own.
+            if self.next_job is None or output is not self.next_job:
+                raise ContinuationNotReturned(self.job.id)
+            return self.continuation(self.next_job)
         return self.completion(output)
 
     def completion(self, output: object) -> Completion:
@@ -115,6 +165,8 @@ class Attempt:
     def ending_of_raise(self, error: BaseException) -> Written:
         """What the handler's exception says."""
         match error:
+            case _ if self.suspension is not None and not self.is_self_completed and is_suspended(error):
+                return self.suspension
             case Snooze():
                 return self.postponement(error)
             case RetryAt():
@@ -124,7 +176,8 @@ class Attempt:
             case DeadLetter():
                 return self.failure(error, is_final=True)
             case _:
-                return self.failure(error)
+                # Whatever it raises to come to an end, its worker may have asked for it.
+                return self.lease if self.cancelled is Cancellation.STOPPING else self.failure(error)
 
     def failure(
         self,
@@ -160,6 +213,14 @@ class Attempt:
         """This worker's code cannot run the job; another's may."""
         return Refusal(self.job.id, self.job.lease_generation, describe(error))
 
+    def cancellation_error(self) -> BaseException:
+        """What to write of it where its handler says nothing any more."""
+        if self.is_late:
+            return JobTimeout((self.job.timeout_ms or 0) / 1000)
+        if self.cancelled is Cancellation.CANCELLED:
+            return Cancel("cancelled while it ran")
+        return asyncio.CancelledError()
+
     def ending_of_cancelled(self, error: BaseException) -> Ending:
         """The handler was told to stop, and did."""
         if self.cancelled in LOSSES:
@@ -171,11 +232,11 @@ def describe(error: BaseException) -> JobError:
     """Type, message and traceback, each cut at a limit, whatever the exception's own methods do."""
     try:
         message = str(error)
-    except Exception as second:  # noqa: BLE001 - a broken __str__ must not hide the failure
+    except BaseException as second:  # noqa: BLE001 - a broken __str__ must not hide the failure
         message = f"<unprintable: {type(second).__name__}>"
     try:
         trace = "".join(traceback.format_exception(error))
-    except Exception:  # noqa: BLE001 - as above
+    except BaseException:  # noqa: BLE001 - as above
         trace = None
     return JobError(
         type(error).__qualname__, _storable(message, _MESSAGE_LIMIT), trace and _storable(trace, _TRACEBACK_LIMIT)

@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from holdfast.errors import InvalidOption, LeaseLost
+from holdfast.errors import InvalidOption, LeaseLost, StepChanged, WaitInBatch
+from holdfast.model.endings import Suspended
 from holdfast.model.job import Job, JobError
 from holdfast.model.payload import DEFAULT_LIMIT, PayloadCodec
 from holdfast.model.scan_position import Instant
 from holdfast.model.status import Status
 from holdfast.operations.claim_jobs import ClaimedJob
 from holdfast.operations.read_blockers import Blocker
+from holdfast.operations.save_step import SavedStep
+from holdfast.operations.suspend_jobs import Suspension, WaitKind
 from holdfast.worker.cancellation import Cancellation
 from holdfast.worker.equipment import Equipment
 from holdfast.worker.steps import Steps
+from holdfast.worker.waits import WORDS, Known
 
 if TYPE_CHECKING:
     from holdfast.worker.attempt import Attempt
@@ -34,12 +38,21 @@ class BaseContext(Generic[S]):
     def __init__(self, attempt: Attempt, equipment: Equipment[S]) -> None:
         self._attempt = attempt
         self._equipment = equipment
-        self._saved: dict[str, bytes] | None = None
+        self._saved: dict[str, SavedStep] | None = None
+        #: by their chains, the children that this run has enqueued or found enqueued
+        self._children: dict[str, Known] = {}
+        #: the last transaction of the handler's own in which the job was completed
+        self._finished_in: object = None
 
     @property
     def client(self) -> Any:
         """A client of the app, of the same kind as the handler."""
         return self._equipment.client
+
+    @property
+    def state(self) -> Any:
+        """What the app's `lifespan` yielded: what handlers share."""
+        return self._equipment.state
 
     @cached_property
     def job(self) -> Job:
@@ -91,9 +104,29 @@ class BaseContext(Generic[S]):
     def _encode(self, what: str, value: object) -> str:
         return _codec(what, self._payload_limit).encode(value).decode()
 
+    def _refuse_wait(self, what: str) -> None:
+        """Where nobody could wait."""
+        if self._attempt.suspension is not None:
+            raise Suspended("what it was to wait for before")
+        handler = self._attempt.handler
+        if handler is not None and handler.batch is not None:
+            raise WaitInBatch(self._attempt.job.id, what)
+
+    def _suspended(self, kind: WaitKind, what: str, **values: Any) -> Suspended:
+        """What ends the handler's run, and is written when it has."""
+        lease = self._attempt.lease
+        self._attempt.suspension = Suspension(lease.id, lease.lease_generation, kind, **values)
+        return Suspended(what)
+
+    def _as_saved(self, saved: SavedStep | None, name: str, kind: str | None) -> SavedStep | None:
+        """The step, if it is what it was."""
+        if saved is not None and saved.kind != kind:
+            raise StepChanged(self._attempt.job.id, name, WORDS[saved.kind], WORDS[kind])
+        return saved
+
     def _told(self, error: LeaseLost) -> None:
         """What the database said is what the handler sees."""
-        if self._attempt.cancelled is None and not self._attempt.is_self_completed:
+        if self._attempt.cancelled is None and error.reason != "completed_here":
             self._attempt.cancelled = Cancellation(error.reason)
 
 

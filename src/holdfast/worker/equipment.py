@@ -8,8 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast.model.ids import Ids
 from holdfast.operations.lease import Lease
-from holdfast.stores import SyncStore
-from holdfast.worker.patient_store import PatientStore
+from holdfast.stores import AsyncAccess, SyncAccess
 
 S_co = TypeVar("S_co", covariant=True)
 
@@ -37,7 +36,15 @@ class Equipment(Generic[S_co]):
     journal: Writer
     ids: Ids
     hints: Hints
+    #: what the app's `lifespan` yielded
+    state: Any = None
 
 
-AsyncEquipment = Equipment[PatientStore]
-SyncEquipment = Equipment[SyncStore]
+def handlers_own(client: Any) -> Any:
+    """A client that nobody has but handlers: it knows where it is, also in threads that they start."""
+    client.is_for_handlers = True
+    return client
+
+
+AsyncEquipment = Equipment[AsyncAccess]
+SyncEquipment = Equipment[SyncAccess]

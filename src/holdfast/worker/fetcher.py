@@ -7,23 +7,37 @@ import math
 import random
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from holdfast.errors import DatabaseUnavailable, SerializationConflict
-from holdfast.model.scan_position import ScanPosition
+from holdfast.model.scan_position import Instant, Lane, ScanPosition
+from holdfast.model.tenant_turns import FairQueues, Part
 from holdfast.notify import Waker
-from holdfast.operations.claim_jobs import ClaimedJob, claim_jobs, claim_suspect, find_lanes
+from holdfast.operations.claim_jobs import (
+    Claim,
+    FoundLane,
+    claim_jobs,
+    claim_suspect,
+    find_lanes,
+    find_tenants,
+    key_place,
+)
 from holdfast.operations.release_jobs import release_orphans
 from holdfast.worker.backoff import Backoff
 from holdfast.worker.buffer import Buffer
 from holdfast.worker.config import WorkerConfig
 from holdfast.worker.demand import Demand
 from holdfast.worker.patient_store import PatientStore
+from holdfast.worker.selection import Selection
+from holdfast.worker.share_keeper import ShareKeeper
 from holdfast.worker.slots import Slots
 
 _log = logging.getLogger("holdfast.worker")
 
 #: how long a suspect waits for the process to be otherwise empty, and others for the suspect
 _SUSPECT_PATIENCE = 5.0
+#: how many suspects are looked at before others have their turn
+_MOST_PASSED = 20
 #: how long claimed jobs may wait behind others that take all slots before somebody else gets them
 _STALL_SECONDS = 0.5
 
@@ -42,6 +56,8 @@ class Fetcher:
         slots: Slots,
         demand: Demand,
         waker: Waker,
+        selection: Selection,
+        shares: ShareKeeper,
     ) -> None:
         self._store = store
         self._worker_id = worker_id
@@ -50,7 +66,12 @@ class Fetcher:
         self._buffer = buffer
         self._slots = slots
         self._waker = waker
+        self._selection = selection
+        self._shares = shares
+        #: limited queues of which a claim was sent, and for how many
+        self._unanswered: dict[str, int] = {}
         self._position = ScanPosition()
+        self._fair = FairQueues()
         self._demand = demand
         self._next_due = 0.0
         self._suspect_due_at: float | None = None
@@ -58,6 +79,9 @@ class Fetcher:
         #: the last claim came back short: there is nothing more until a hint, a due time or a poll says otherwise
         self._is_dry = False
         self._is_stopping = False
+        #: nothing is claimed while it sleeps; the number tells one sleep from the next
+        self.is_asleep = False
+        self.sleep_number = 0
         self._has_looked_since_claim = False
         self._next_audit = time.monotonic() + config.renew.total_seconds()
 
@@ -65,6 +89,11 @@ class Fetcher:
         """Claim no more; `run` ends soon."""
         self._is_stopping = True
         self._demand.room()
+
+    def look_again(self) -> None:
+        """Jobs that were passed by may be this worker's now."""
+        self._position.look_back_soon()
+        self._waker.poke()
 
     async def run(self) -> None:
         backoff = Backoff()
@@ -89,61 +118,173 @@ class Fetcher:
             await self._suspect_turn()
         if self._is_dry and not self._buffer.reserve:
             await self._sleep()
-        limit, is_prefetch = self._wanted()
+        limit, is_prefetch = self._buffer.wanted(self._slots.free)
         if limit == 0:
             await self._demand.wait(_STALL_SECONDS)
             return
-        claimed = await self._claim(limit, is_prefetch=is_prefetch)
-        self._is_dry = len(claimed) < limit
+        self._is_dry = not await self._claim(limit, is_prefetch=is_prefetch)
         if self._position.may_look_back(time.monotonic()):
             await self._look_back()
 
-    def _wanted(self) -> tuple[int, bool]:
-        """How many to claim now, and whether they would have to wait in reserve."""
-        buffer = self._buffer
-        missing = self._slots.free - len(buffer.ready)
-        appetite = buffer.appetite
-        if buffer.reserve:
-            return (max(appetite, 1), True) if len(buffer.ready) <= buffer.low_water or missing > 0 else (0, True)
-        if missing > 0:
-            return missing, False
-        return (appetite, True) if len(buffer.ready) <= appetite else (0, True)
-
-    async def _claim(self, limit: int, *, is_prefetch: bool) -> list[ClaimedJob]:
+    async def _claim(self, limit: int, *, is_prefetch: bool) -> bool:
+        """Whether there may be more."""
+        is_more = False
+        is_open = False
+        left = min(limit, self._config.batch)
+        fair = self._fair.names
         lanes = self._position.lanes
+        if fair:
+            await self._walk_on()
+            lanes = sorted([*lanes, *self._fair.lanes], key=lambda lane: (lane.priority, lane.queue))
+        for some, most in self._shares.portions(self._selection.arrange(lanes), limit, fair):
+            queue = some[0].queue
+            if self._shares.room(queue) is not None:
+                is_more |= await self._claim_limited(queue, some, most)
+                continue
+            for part in self._fair.parts(some, left) if left > 0 else []:
+                is_open = True
+                count, has_more = await self._claim_freely(part, is_prefetch=is_prefetch)
+                left -= count
+                is_more |= has_more
+            is_more |= left <= 0
+        if not is_open:  # what waits in reserve is started by the next claim, whatever that finds
+            _, has_more = await self._claim_freely(Part([], limit, None), is_prefetch=is_prefetch)
+            is_more |= has_more
+        return is_more or self._fair.seconds_until_walk(time.monotonic()) <= 0
+
+    async def _claim_freely(self, part: Part, *, is_prefetch: bool) -> tuple[int, bool]:
+        """How many were claimed, and whether there may be more."""
         start = self._buffer.reserved_at
-        if not lanes and start is None:
-            return []
+        if not part.lanes and start is None:
+            return 0, False
         drops = self._buffer.take_idle_marks()
-        limit = min(limit, self._config.batch)
+        run = self._buffer.lines.run
+        claimed, is_more = await self._run_claim(part, prefetch=is_prefetch, start=start, drops=drops, run=run)
+        first = self._buffer.lines.enter(claimed)
+        if is_prefetch:
+            self._buffer.promote(first)
+        else:
+            self._buffer.ready.extend(first)
+        self._slots.fill()
+        self._slots.learn_batch_size(was_full=len(claimed) == part.limit)
+        if part.lanes and not claimed and not claimed.aside:
+            self._shares.wonder()
+        return len(claimed), is_more
+
+    async def _claim_limited(self, queue: str, lanes: list[Lane], most: int) -> bool:
+        """Never ahead of a free slot: what lies in a buffer counts as running, and a rate is one of starts."""
+        # Another claim may have come between, and an ask about the share with it.
+        most = min(most, self._shares.room(queue) or 0)
+        limit = min(most, self._slots.free - len(self._buffer.ready), self._config.batch)
+        if limit <= 0:
+            return False
+        self._shares.claiming(queue, limit)
+        self._unanswered[queue] = limit
+        is_more = False
+        count = 0
+        for part in self._fair.parts(lanes, limit):
+            claimed, has_more = await self._run_claim(part)
+            self._buffer.ready.extend(self._buffer.lines.enter(claimed))
+            count += len(claimed)
+            is_more |= has_more
+        self._answered(queue, count)
+        self._slots.fill()
+        return is_more and bool(self._shares.room(queue))
+
+    async def _run_claim(
+        self,
+        part: Part,
+        *,
+        prefetch: bool = False,
+        start: Instant | None = None,
+        drops: Sequence[Instant] = (),
+        run: int = 0,
+    ) -> tuple[Claim, bool]:
+        """What was claimed, and whether there may be more."""
+        taste = self._selection.taste
+        began = time.monotonic()
         claimed = await self._store.run(
             lambda: claim_jobs(
-                self._worker_id, lanes, limit, self._config.lease, prefetch=is_prefetch, start=start, drops=drops
+                self._worker_id,
+                part.lanes,
+                part.limit,
+                self._config.lease,
+                prefetch=prefetch,
+                start=start,
+                drops=drops,
+                run=run if part.most is None else min(run, part.most),
+                taste=taste,
+                most=part.most,
             )
         )
+        self._buffer.learn_round_trip(time.monotonic() - began)
         self._has_looked_since_claim = False
-        self._position.advance(claimed)
-        if is_prefetch:
-            self._buffer.promote(claimed)
-        else:
-            self._buffer.ready.extend(claimed)
-        self._slots.fill()
-        return claimed
+        # Followers come from behind the candidates; the position moves past these only.
+        candidates = (job for job in claimed if job.line is None or not key_place(job.line)[2])
+        if part.most is not None:
+            self._fair.took(part, candidates, claimed.passed, claimed.left)
+            return claimed, self._fair.has_turn(part.lanes[0].queue)
+        self._position.advance(candidates)
+        self._position.advance(claimed.passed)
+        is_more = len(claimed) + claimed.aside >= part.limit
+        if part.lanes:
+            self._fair.took_plain(part.lanes[0].queue, is_more=is_more)
+        return claimed, is_more
+
+    def _answered(self, queue: str, count: int) -> None:
+        del self._unanswered[queue]
+        self._shares.claimed(queue, count)
 
     async def _look_back(self) -> None:
         """See where claimable jobs are, from the beginning: what came in behind the position, and new lanes."""
         began = time.monotonic()
-        found = await self._store.run(lambda: find_lanes(self._queues), read_only=True)
+        taste = self._selection.taste
+        found = await self._store.run(lambda: find_lanes(self._queues, taste), read_only=True)
+        if self._fair.names or any(lane.is_fair for lane in found):
+            await self._look_for_tenants(found, taste)
         ended = time.monotonic()
         # A lane whose first job is due later keeps its place: what comes in before that job must not lie behind it.
-        self._position.look_back((lane for lane in found if not lane.is_suspect and lane.due_in_ms == 0), began, ended)
+        self._position.look_back(
+            (lane for lane in found if not lane.is_suspect and not lane.is_fair and lane.due_in_ms == 0), began, ended
+        )
         suspects = [lane.due_in_ms for lane in found if lane.is_suspect]
         self._suspect_due_at = ended + min(suspects) / 1000 if suspects else None
-        due = [lane.due_in_ms for lane in found if not lane.is_suspect]
-        self._next_due = ended + min(due) / 1000 if due else math.inf
+        due = [self._seconds_until_claimable(lane, ended) for lane in found if not lane.is_suspect]
+        self._next_due = ended + min(due) if due else math.inf
         self._has_looked_since_claim = True
         if self._next_due <= ended:
             self._is_dry = False
+
+    async def _look_for_tenants(self, found: Sequence[FoundLane], taste: str | None) -> None:
+        """See whose turn it is in the queues in which tenants take turns."""
+        due = {lane.queue for lane in found if lane.is_fair and lane.due_in_ms == 0}
+        plain = {lane.queue for lane in found if not lane.is_fair and not lane.is_suspect and lane.due_in_ms == 0}
+        tenants = {}
+        for queue in due:
+            verb = partial(find_tenants, queue, self._fair.after(queue), taste)
+            tenants[queue] = await self._store.run(verb, read_only=True)
+        self._fair.look(tenants, plain, self._fair.names - {lane.queue for lane in found if lane.is_fair})
+
+    async def _walk_on(self) -> None:
+        """See whose turn is next, where everybody we know of has had one."""
+        began = time.monotonic()
+        found = {}
+        for queue in self._fair.to_walk(began):
+            verb = partial(find_tenants, queue, self._fair.after(queue), self._selection.taste)
+            found[queue] = await self._store.run(verb, read_only=True)
+        if found:
+            self._fair.walked(found, began, time.monotonic())
+
+    def _seconds_until_claimable(self, lane: FoundLane, now: float) -> float:
+        seconds = max(lane.due_in_ms / 1000, self._seconds_until_room(lane.queue))
+        if lane.is_fair and not seconds and not self._fair.has_turn(lane.queue):
+            # It is due, but its tenant is not among those that we know: the next look may show it, or a walk before.
+            return self._position.seconds_until_look_back(now)
+        return seconds
+
+    def _seconds_until_room(self, queue: str) -> float:
+        """By time alone; whatever else makes room wakes us."""
+        return self._shares.seconds_until_room(queue) if self._shares.room(queue) == 0 else 0.0
 
     async def _sleep(self) -> None:
         """Nothing claimable: until something is due, a hint comes, or it is time to look anyway."""
@@ -155,11 +296,16 @@ class Fetcher:
             until.append(max(self._suspect_due_at, self._suspect_turn_from))
         if not self._has_looked_since_claim:
             until.append(now + self._position.seconds_until_look_back(now))
+        until.append(now + self._fair.seconds_until_walk(now))
         if len(self._buffer):
             until.append(now + _STALL_SECONDS)
+        self.sleep_number += 1
+        self.is_asleep = True
         await self._waker.wait(max(0.0, min(until) - now))
+        self.is_asleep = False
         # Whatever woke us may have come after the last look, and stand in a lane that we do not know.
         self._has_looked_since_claim = False
+        self._fair.revive()
 
     def _let_go_of_stalled(self) -> None:
         """Long jobs have taken all slots: what waits behind them goes back, for whoever has room."""
@@ -173,14 +319,24 @@ class Fetcher:
         Long jobs are not waited for without end: they may share a process with a suspect, but no two suspects do, so an
         innocent is in a crash at most once.
         """
-        if self._slots.has_suspect:
+        if self._slots.has_suspect or self._slots.is_clogged:
             self._suspect_turn_from = time.monotonic() + _SUSPECT_PATIENCE
             return
         began = time.monotonic()
         self._slots.give_back(self._buffer.clear())
         await self._slots.wait_empty(_SUSPECT_PATIENCE)
         await self._slots.wait_written(_SUSPECT_PATIENCE)
-        for suspect in await self._store.run(lambda: claim_suspect(self._worker_id, self._queues, self._config.lease)):
+        taste = self._selection.taste
+        rooms = {queue: self._shares.room(queue) for queue in self._queues}
+        queues = [queue for queue, room in rooms.items() if room != 0]
+        for queue in queues:
+            if rooms[queue] is not None:
+                self._shares.claiming(queue, 1)
+                self._unanswered[queue] = 1
+        suspects = await self._claim_suspect(queues, taste)
+        for queue in list(self._unanswered):
+            self._answered(queue, sum(suspect.queue == queue for suspect in suspects))
+        for suspect in suspects:
             self._slots.start_alone(suspect)
             await self._slots.wait_empty(_SUSPECT_PATIENCE)
         self._suspect_due_at = None
@@ -188,11 +344,23 @@ class Fetcher:
         self._suspect_turn_from = time.monotonic() + (time.monotonic() - began)
         await self._look_back()
 
+    async def _claim_suspect(self, queues: Sequence[str], taste: str | None) -> Claim:
+        """The first that may run: one behind something that somebody is just changing does not hide the others."""
+        passed: list[int] = []
+        while True:
+            verb = partial(claim_suspect, self._worker_id, queues, self._config.lease, taste, tuple(passed))
+            claimed = await self._store.run(verb)
+            passed += [place.seq for place in claimed.passed]
+            if claimed or not (claimed.passed or claimed.aside) or len(passed) >= _MOST_PASSED:
+                return claimed
+
     async def _release_orphans(self) -> None:
         """Give back what the database says we hold and we do not know of; our heartbeat keeps it from others."""
         known = [lease.id for lease in self._slots.leases()]
-        released = await self._store.run(lambda: release_orphans(self._worker_id, known))
+        released = await self._store.run(lambda: release_orphans(self._worker_id, known, started=False))
         if released:
             _log.warning("gave back %d jobs whose claim was never answered", len(released))
+        for queue, count in list(self._unanswered.items()):
+            self._answered(queue, count)  # what it really got, if anything, has just gone back
         self._demand.is_unsure = False
         self._next_audit = time.monotonic() + self._config.renew.total_seconds()

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections import deque
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import Raw
@@ -81,7 +82,7 @@ class Journal:
             now = time.monotonic()
             lines = [_line(entry, now) for entry in batch]
             try:
-                await self._store.run(lambda lines=lines: write_logs(lines))  # type: ignore[misc]
+                await self._store.run(partial(write_logs, lines))
             except HoldfastError as error:
                 if backoff.seconds >= backoff.longest:
                     _log.warning("%d lines of ctx.log are lost: %s", len(batch), error)

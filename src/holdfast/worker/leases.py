@@ -10,8 +10,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from holdfast.errors import HoldfastError
+from holdfast.model.settings import RetrySettings
 from holdfast.operations.lease import Lease
 from holdfast.operations.renew_leases import LeaseNews, check_leases, renew_leases
 from holdfast.operations.statement import Operation
@@ -19,6 +21,7 @@ from holdfast.operations.worker_life import WorkerIdentity, heartbeat
 from holdfast.stores import SyncStore
 from holdfast.worker.cancellation import Cancellation
 from holdfast.worker.config import WorkerConfig
+from holdfast.worker.moment import Moment
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -43,6 +46,8 @@ class LeaseKeeper:
         asked_to_stop: Callable[[set[Lease]], None],
         silent: Callable[[], None],
         heard: Callable[[], None],
+        leaderless: Callable[[], None],
+        set_for_retries: Callable[[RetrySettings], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._identity = identity
@@ -53,7 +58,10 @@ class LeaseKeeper:
         self._asked_to_stop = asked_to_stop
         self._silent = silent
         self._heard = heard
-        self._interrupted: _Moment | None = None
+        self._leaderless = leaderless
+        self._set_for_retries = set_for_retries
+        self._settings: str | None = None
+        self._interrupted: Moment | None = None
         self._stop = threading.Event()
         #: could not be renewed because somebody else has locked their rows; tried again at every tick
         self._locked: set[Lease] = set()
@@ -61,14 +69,14 @@ class LeaseKeeper:
         self._thread = threading.Thread(target=self._serve, name="holdfast-leases", daemon=True)
         self._watcher = threading.Thread(target=self._watch, name="holdfast-watch", daemon=True)
         self.is_draining = False
-        self._last_heard = _Moment()
+        self._last_heard = Moment()
         #: when the database was last reached after not being reached
-        self._recovered = _Moment()
+        self._recovered = Moment()
         self._is_silent = False
 
     def start(self) -> None:
         """The caller has just registered the worker: that was the first heartbeat."""
-        self._last_heard = self._recovered = _Moment()
+        self._last_heard = self._recovered = Moment()
         self._thread.start()
         self._watcher.start()
 
@@ -77,6 +85,16 @@ class LeaseKeeper:
         """Whether we have been heard without a gap for `dead_after`: then whoever was not is silent by himself."""
         dead_after = self._config.dead_after.total_seconds()
         return self._last_heard.age <= dead_after / 2 and self._recovered.age >= dead_after
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether we have been heard of late."""
+        return not self._was_away
+
+    @property
+    def silent_seconds(self) -> float:
+        """Since the last heartbeat that was acknowledged."""
+        return self._last_heard.age
 
     def close(self) -> None:
         self._stop.set()
@@ -108,18 +126,25 @@ class LeaseKeeper:
 
     def _beat(self) -> bool:
         try:
-            self._store.run(lambda: heartbeat(self._identity, is_draining=self.is_draining))
+            pulse = self._store.run(
+                lambda: heartbeat(self._identity, self._config.dead_after, is_draining=self.is_draining)
+            )
         except HoldfastError as error:
             _log.warning("heartbeat failed: %s", error)
             return False
         with self._judging:
             # Now, not when it was sent: the heartbeat itself may have waited out an outage.
             if self._is_silent or self._was_away:
-                self._recovered = _Moment()
-            self._last_heard = _Moment()
+                self._recovered = Moment()
+            self._last_heard = Moment()
             was_silent, self._is_silent = self._is_silent, False
         if was_silent:
             self._heard()
+        if not pulse.has_leader:
+            self._leaderless()
+        if pulse.settings != self._settings:
+            self._settings = pulse.settings
+            self._set_for_retries(pulse.retry_settings)
         return True
 
     def _renew(self, held: Iterable[Lease]) -> bool:
@@ -148,7 +173,7 @@ class LeaseKeeper:
         try:
             for start in range(0, len(leases), _BATCH):
                 batch = leases[start : start + _BATCH]
-                news = self._store.run(lambda batch=batch: verb(batch), read_only=read_only)  # type: ignore[misc]
+                news = self._store.run(partial(verb, batch), read_only=read_only)
                 lost |= {lease: Cancellation(news.reasons[lease.id]) for lease in batch if lease.id in news.lost}
                 asked_to_stop |= {lease for lease in batch if lease.id in news.cancel_requested}
                 locked |= {lease for lease in batch if lease.id in news.locked}
@@ -172,27 +197,13 @@ class LeaseKeeper:
             self._silent()
         if self._is_silent and (self._interrupted is None or self._interrupted.age > patience):
             # Connections may be half open: whoever waits for an answer on one waits for ever.
-            self._interrupted = _Moment()
+            self._interrupted = Moment()
             self._store.interrupt()
 
     @property
     def _was_away(self) -> bool:
         """A long gap means that we were suspended, stopped or cut off, even if no heartbeat failed."""
         return self._last_heard.age > self._config.dead_after.total_seconds() / 2
-
-
-class _Moment:
-    """By two clocks: the monotonic one stands still while the machine sleeps, the other may be set back."""
-
-    __slots__ = ("_monotonic", "_wall")
-
-    def __init__(self) -> None:
-        self._monotonic = time.monotonic()
-        self._wall = time.time()
-
-    @property
-    def age(self) -> float:
-        return max(time.monotonic() - self._monotonic, time.time() - self._wall)
 
 
 def _newest(held: Iterable[Lease]) -> tuple[list[Lease], set[Lease]]:

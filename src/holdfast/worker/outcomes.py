@@ -8,60 +8,90 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import msgspec
 
 from holdfast.errors import DatabaseUnavailable, HoldfastError, InvalidInput, SerializationConflict
 from holdfast.model.clock import milliseconds
-from holdfast.model.job import JobError
-from holdfast.model.retry import Retry
+from holdfast.model.settings import RetrySettings
 from holdfast.operations.complete_jobs import Completion, complete_jobs
 from holdfast.operations.continue_jobs import Continuation, continue_jobs
 from holdfast.operations.fail_jobs import FailSettlement, Failure, fail_jobs
 from holdfast.operations.lease import Lease, Settlement
 from holdfast.operations.refuse_jobs import Refusal, refuse_jobs
-from holdfast.operations.release_jobs import release_jobs
+from holdfast.operations.release_jobs import Release, release_jobs
 from holdfast.operations.snooze_jobs import Postponement, snooze_jobs
-from holdfast.worker.attempt import Written
+from holdfast.operations.statement import Verb
+from holdfast.operations.suspend_jobs import Suspension, suspend_jobs
+from holdfast.operations.take_turn import in_turn
+from holdfast.worker.attempt import Attempt, Written
 from holdfast.worker.backoff import Backoff
 from holdfast.worker.patient_store import PatientStore
+from holdfast.worker.tally import Tally
+from holdfast.worker.turns import Turns
 
 _log = logging.getLogger("holdfast.worker")
 
 _STRAGGLER_PAUSE = 0.2
+#: a try at a locked row that queues for it takes so long at first, and up to so long later; others wait meanwhile, so
+#: there is as much time between two of them
+_FIRST_TURN = timedelta(seconds=1)
+_LONGEST_TURN = timedelta(seconds=4)
 
+S = TypeVar("S", bound=Settlement)
 Write = Callable[[list[Any]], Awaitable[Settlement]]
 
 
 class Outcomes:
     """The bounded buffer and the one task that empties it."""
 
-    def __init__(self, store: PatientStore, worker_id: str, batch: int) -> None:
+    def __init__(self, store: PatientStore, worker_id: str, batch: int, tally: Tally | None = None) -> None:
         self._store = store
         self._worker_id = worker_id
         self._batch = batch
+        self._tally = tally or Tally()
         self._boxes: dict[type, tuple[deque[Any], Write]] = {
             Completion: (deque(), self._complete),
             Continuation: (deque(), self._continue),
             Failure: (deque(), self._fail),
             Postponement: (deque(), self._snooze),
+            Suspension: (deque(), self._suspend),
             Refusal: (deque(), self._refuse),
             Lease: (deque(), self._release),
         }
         self._stragglers: dict[str, asyncio.Task[None]] = {}
-        self._unwritten: dict[tuple[str, int], Written] = {}
+        #: those among them that queue for their rows at their next try, and for how long
+        self._queueing: dict[str, timedelta] = {}
+        #: with the attempt that it is of, unless the job was never started
+        self._unwritten: dict[tuple[str, int], Attempt | None] = {}
+        #: the queues of jobs that were never started
+        self._given_back: dict[tuple[str, int], str] = {}
         #: what is written instead of a completion that the database refuses
         self._replaced: dict[tuple[str, int], Failure] = {}
-        #: of these the handler says that it has completed them itself
-        self._self_completed: set[tuple[str, int]] = set()
+        #: of jobs that were claimed as a run: its number, and their places in it
+        self._lines: dict[tuple[str, int], tuple[int, int]] = {}
+        self._turns: Turns[Written] = Turns()
         self._wake = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
         self.finished = 0
+        #: what operators have set for retries
+        self.settings = RetrySettings()
         self.dead: Callable[[str], None] = lambda _: None
         #: called with the queues that got work by what was written
         self.woken: Callable[[Iterable[str]], None] = lambda _: None
+        #: called with chains that ended while somebody who waits for them was locked
+        self.unsettled: Callable[[Iterable[str]], None] = lambda _: None
+        #: called when the outcome of a job with a partition key is in the database
+        self.line_written: Callable[[Lease], None] = lambda _: None
+        #: called when some outcomes are in the database
+        self.acknowledged: Callable[[], None] = lambda: None
         #: called when something went back to wait for its next attempt
         self.returned: Callable[[], None] = lambda: None
 
@@ -72,13 +102,33 @@ class Outcomes:
         """The jobs whose outcome is not written yet; they are still ours."""
         return [Lease(job_id, lease_generation) for job_id, lease_generation in list(self._unwritten)]
 
-    def add(self, ending: Written, *, is_self_completed: bool = False) -> None:
-        """Take an outcome; it is written soon."""
+    def count_of(self, queue: str) -> int:
+        """How many of them are of a queue."""
+        started = sum(attempt is not None and attempt.job.queue == queue for attempt in self._unwritten.values())
+        return started + sum(own == queue for own in self._given_back.values())
+
+    def add(
+        self,
+        ending: Written,
+        attempt: Attempt | None = None,
+        line: tuple[int, int] | None = None,
+        queue: str | None = None,
+    ) -> None:
+        """Take an outcome; it is written soon, after those in front of it in its run. Without an attempt, `queue`."""
+        key = (ending.id, ending.lease_generation)
+        if not self._unwritten:
+            self._empty.clear()
+        self._unwritten[key] = attempt
+        if queue is not None:
+            self._given_back[key] = queue
+        if line is not None:
+            self._lines[key] = line
+            if not self._turns.take(ending, line):
+                return
+        self._send(ending)
+
+    def _send(self, ending: Written) -> None:
         self._boxes[type(ending)][0].append(ending)
-        self._unwritten[ending.id, ending.lease_generation] = ending
-        if is_self_completed:
-            self._self_completed.add((ending.id, ending.lease_generation))
-        self._empty.clear()
         self._wake.set()
 
     async def run(self) -> None:
@@ -97,12 +147,28 @@ class Outcomes:
 
     async def _flush(self, box: deque[Any], write: Write) -> None:
         batch = [box.popleft() for _ in range(min(len(box), self._batch))]
+        if self._lines:
+            batch = [item for item in batch if not self._must_wait(item)]
+            if not batch:
+                return
         locked = await self._persist(batch, write)
+        if not (locked or self._lines or self._replaced or self._given_back):
+            self._all_written(batch)
+            self.acknowledged()
+            return
+        for item in batch:
+            if item.id not in locked:
+                self._written(item)
         for item in batch:
             if item.id in locked:
-                self._retry_alone(item, write)
-            else:
-                self._written(item)
+                line = self._lines.get((item.id, item.lease_generation)) if self._lines else None
+                if line is None or self._turns.stuck(item, line):
+                    self._retry_alone(item, write)
+        self.acknowledged()
+
+    def _must_wait(self, item: Any) -> bool:
+        line = self._lines.get((item.id, item.lease_generation))
+        return line is not None and self._turns.must_wait(item, line)
 
     async def _persist(self, batch: list[Any], write: Write) -> set[str]:
         """Until the database has answered: an ambiguous commit is repeated, the fence makes it one."""
@@ -129,13 +195,16 @@ class Outcomes:
     def _report(self, batch: list[Any], settlement: Settlement) -> None:
         if settlement.woken:
             self.woken(settlement.woken)
+        if settlement.unsettled:
+            self.unsettled(settlement.unsettled)
         if not settlement.lost:
             return
         completed = settlement.completed if isinstance(settlement, FailSettlement) else settlement.lost
         for item in batch:
             if item.id not in settlement.lost:
                 continue
-            if (item.id, item.lease_generation) in self._self_completed and item.id in completed:
+            attempt = self._unwritten.get((item.id, item.lease_generation))
+            if attempt is not None and attempt.is_self_completed and item.id in completed:
                 # As it should be: the handler's own transaction has completed the job.
                 if isinstance(item, Failure) and item.error.type != "CompletionNotCommitted":
                     what = f"{item.error.type}: {item.error.message}"
@@ -146,60 +215,125 @@ class Outcomes:
     def _forget(self, item: Any, error: HoldfastError) -> None:
         """The database refuses it for ever: a completion becomes a failure, the rest goes back with the next audit."""
         _log.error("job %s: its outcome cannot be stored: %s", item.id, error)
-        if isinstance(item, Completion | Continuation):
-            retry = Retry()
-            delay_ms = milliseconds(retry.delay(1))
-            described = JobError(type(error).__name__, f"the outcome could not be stored: {error}"[:2000])
+        attempt = self._unwritten.get((item.id, item.lease_generation))
+        if isinstance(item, Completion | Continuation) and attempt is not None:
             # What the caller did wrong he would do wrong again.
-            is_final = isinstance(error, InvalidInput)
-            self._replaced[item.id, item.lease_generation] = Failure(
-                item.id, item.lease_generation, described, delay_ms, is_final=is_final, max_attempts=retry.max_attempts
-            )
+            is_final = True if isinstance(error, InvalidInput) else None
+            error.add_note("the handler returned, but its outcome could not be stored")
+            self._replaced[item.id, item.lease_generation] = attempt.failure(error, is_final=is_final)
 
     def _retry_alone(self, item: Any, write: Write) -> None:
         """Somebody has the row locked: try again apart, so that it holds up nobody."""
 
         async def again() -> None:
-            while await self._persist([item], write):  # noqa: ASYNC110 - nobody tells us when a user's lock goes
+            patience = _FIRST_TURN
+            queue_at = time.monotonic() + patience.total_seconds()
+            while await self._persist([item], write):
                 await asyncio.sleep(_STRAGGLER_PAUSE)
+                self._queueing.pop(item.id, None)
+                if time.monotonic() >= queue_at:
+                    # Perhaps it is not one lock, but one after the other: then this has to be waited for in a queue.
+                    self._queueing[item.id] = patience
+                    queue_at = time.monotonic() + 2 * patience.total_seconds()
+                    patience = min(2 * patience, _LONGEST_TURN)
+            self._queueing.pop(item.id, None)
             self._stragglers.pop(item.id)
             self._written(item)
+            self.acknowledged()
 
         self._stragglers[item.id] = asyncio.create_task(again())
 
     def _written(self, item: Written) -> None:
         self.finished += 1
         key = (item.id, item.lease_generation)
-        self._unwritten.pop(key, None)
-        self._self_completed.discard(key)
+        attempt = self._unwritten.pop(key, None)
+        self._given_back.pop(key, None)
         if (failure := self._replaced.pop(key, None)) is not None:
-            self.add(failure)
-        if not len(self):
+            self.add(failure, attempt)
+        elif attempt is not None:
+            self._count(item, attempt)
+        if (line := self._lines.pop(key, None)) is not None:
+            for freed in self._turns.written(line):
+                self._send(freed)
+            self.line_written(Lease(*key))
+        if not self._unwritten:
             self._empty.set()
 
+    def _all_written(self, batch: list[Any]) -> None:
+        """The same for many of which nothing else is to be remembered."""
+        self.finished += len(batch)
+        for item in batch:
+            attempt = self._unwritten.pop((item.id, item.lease_generation), None)
+            if attempt is not None:
+                self._count(item, attempt)
+        if not self._unwritten:
+            self._empty.set()
+
+    def _count(self, item: Written, attempt: Attempt) -> None:
+        if isinstance(item, (Completion, Continuation)) or attempt.is_self_completed:
+            self._tally.completed(attempt.job)
+        elif isinstance(item, Failure):
+            self._tally.failed(attempt.job)
+
+    async def _run(self, batch: Sequence[Any], verb: Verb[S]) -> S:
+        patience = self._queueing.get(batch[0].id) if len(batch) == 1 else None
+        if patience is not None:
+            with suppress(DatabaseUnavailable):  # not in time: as before, then, and once more later
+                return await self._store.run(lambda: in_turn(batch[0].id, patience, verb()))
+        return await self._store.run(verb)
+
     async def _complete(self, batch: list[Completion]) -> Settlement:
-        return await self._store.run(lambda: complete_jobs(self._worker_id, batch))
+        if self._lines:
+            batch = [self._in_line(item) for item in batch]
+        return await self._run(batch, lambda: complete_jobs(self._worker_id, batch))
+
+    def _in_line(self, item: Completion) -> Completion:
+        line = self._lines.get((item.id, item.lease_generation))
+        return item if line is None else msgspec.structs.replace(item, line=line[0], place=line[1])
 
     async def _continue(self, batch: list[Continuation]) -> Settlement:
-        return await self._store.run(lambda: continue_jobs(self._worker_id, batch))
+        return await self._run(batch, lambda: continue_jobs(self._worker_id, batch))
 
     async def _fail(self, batch: list[Failure]) -> Settlement:
-        settlement = await self._store.run(lambda: fail_jobs(self._worker_id, batch))
+        if self.settings.said:
+            batch = [self._as_set(item) for item in batch]
+        settlement = await self._run(batch, lambda: fail_jobs(self._worker_id, batch))
         self._bury(settlement)
         return settlement
 
+    def _as_set(self, item: Failure) -> Failure:
+        """Here rather than where it failed, which may be in another process."""
+        attempt = self._unwritten.get((item.id, item.lease_generation))
+        if attempt is None or attempt.handler is None:
+            return item
+        retry = self.settings.over(attempt.handler.job_type.retry, attempt.job.type_name)
+        return msgspec.structs.replace(item, delay_ms=milliseconds(retry.delay(attempt.job.attempt)))
+
     async def _snooze(self, batch: list[Postponement]) -> Settlement:
-        settlement = await self._store.run(lambda: snooze_jobs(batch))
+        settlement = await self._run(batch, lambda: snooze_jobs(batch))
+        self.returned()
+        return settlement
+
+    async def _suspend(self, batch: list[Suspension]) -> Settlement:
+        settlement = await self._run(batch, lambda: suspend_jobs(batch))
         self.returned()
         return settlement
 
     async def _refuse(self, batch: list[Refusal]) -> Settlement:
-        settlement = await self._store.run(lambda: refuse_jobs(batch))
+        settlement = await self._run(batch, lambda: refuse_jobs(batch))
         self._bury(settlement)
         return settlement
 
     async def _release(self, batch: list[Lease]) -> Settlement:
-        return await self._store.run(lambda: release_jobs(batch))
+        attempts = [self._unwritten.get((lease.id, lease.lease_generation)) for lease in batch]
+        releases = [
+            Release(lease.id, lease.lease_generation, is_started=attempt is not None and attempt.is_called)
+            for lease, attempt in zip(batch, attempts, strict=True)
+        ]
+        settlement = await self._run(batch, lambda: release_jobs(releases))
+        if any((lease.id, lease.lease_generation) in self._lines for lease in batch):
+            self.returned()  # the key of a run that broke off is free only now
+        return settlement
 
     def _bury(self, settlement: FailSettlement) -> None:
         for job_id in settlement.dead:

@@ -22,6 +22,10 @@ class PatientStore:
         self._store = store
         self._patience = patience.total_seconds()
 
+    @property
+    def place(self) -> str | None:
+        return self._store.place
+
     async def ensure_ready(self) -> None:
         await self._store.ensure_ready()
 

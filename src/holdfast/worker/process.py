@@ -1,4 +1,4 @@
-"""A worker as a process: signals in, an exit status out."""
+"""A worker as a process: signals in, an exit code out."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ import logging
 import os
 import signal
 import sys
+import threading
+import time
+from collections import Counter
 from collections.abc import Callable
+from typing import NoReturn
 
+from holdfast.worker.exit_codes import ExitCode
+from holdfast.worker.limits import Limit
+from holdfast.worker.supervisor.leash import Leash
+from holdfast.worker.systemd import ServiceManager
 from holdfast.worker.worker import Worker
 
 _log = logging.getLogger("holdfast.worker")
@@ -17,41 +25,107 @@ _DEAF_SECONDS = 1.0
 _SWITCH_SECONDS = 0.0005
 
 
-def run_until_signalled(make_worker: Callable[[], Worker]) -> None:
-    """Run until SIGTERM or SIGINT; a second one stops at once."""
+def run_until_signalled(make_worker: Callable[[], Worker], leash: Leash | None = None) -> int:
+    """Run until SIGTERM or SIGINT, or a limit of the worker's config; returns the exit code.
+
+    A second signal stops at once, as SIGQUIT does; `leash` is the line to a supervisor.
+    """
     # SQLite's writer and the lease keeper are threads: with Python's 5 ms each of their steps can wait that long for a
     # busy event loop (SQLite drained 17,100 jobs/s so, 27,300 with this).
     sys.setswitchinterval(_SWITCH_SECONDS)
-    asyncio.run(_serve(make_worker))
+    return asyncio.run(_serve(make_worker, leash))
 
 
-async def _serve(make_worker: Callable[[], Worker]) -> None:
+async def _serve(make_worker: Callable[[], Worker], leash: Leash | None) -> int:
     worker = make_worker()
+    requests = _StopRequests(worker)
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _stop, worker, number)
-    status = 1
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+        loop.add_signal_handler(number, requests.signalled, number)
+    companions = []
+    if leash is not None:
+        leash.listen(requests.ordered, worker.config.stop_deadline)
+        companions.append(asyncio.create_task(leash.report(lambda: worker.vitals, worker.started)))
+    elif (manager := ServiceManager.from_environment()) is not None:
+        requests.heard = manager.say_stopping
+        companions.append(asyncio.create_task(manager.keep_informed(lambda: worker.vitals)))
+    status: int = ExitCode.CANNOT_WORK
     try:
         await worker.run()
-        status = 0
+        status = _exit_code(worker, is_supervised=leash is not None)
     finally:
-        await _leave_the_deaf(status)
+        requests.heard()
+        await _leave_the_deaf(worker, status)
+    return status
 
 
-async def _leave_the_deaf(status: int) -> None:
-    """The jobs are back in the database; a handler that swallows its cancellation must not keep the process."""
+def _exit_code(worker: Worker, *, is_supervised: bool) -> int:
+    if worker.config.until_idle and worker.dead_letters:
+        _log.error("%d jobs became dead letters; see `holdfast dead list`", worker.dead_letters)
+        return ExitCode.DEAD_LETTERS
+    is_recycled = worker.reached in {Limit.MAX_JOBS, Limit.MAX_RSS}
+    return ExitCode.RECYCLED if is_recycled and is_supervised else ExitCode.STOPPED
+
+
+class _StopRequests:
+    """Counts by source: a signal to everything (systemd's) and the supervisor's order mean the same stop, not two."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._asked: Counter[str] = Counter()
+        self.heard: Callable[[], None] = lambda: None
+
+    def signalled(self, number: signal.Signals) -> None:
+        self._ask("signals", self._asked["signals"] + (2 if number is signal.SIGQUIT else 1), number.name)
+
+    def ordered(self, level: int) -> None:
+        """By the supervisor: 1 for a graceful stop, 2 for an immediate one."""
+        self._ask("orders", level, "the supervisor")
+
+    def _ask(self, source: str, level: int, who: str) -> None:
+        if level == 1:
+            patience = self._worker.config.stop_deadline.total_seconds()
+            _log.info("%s: no new jobs; running ones have %g s, a second signal does not wait", who, patience)
+        else:
+            _log.info("%s: running jobs go back at once", who)
+        before = max(self._asked.values(), default=0)
+        self._asked[source] = max(level, self._asked[source])
+        for _ in range(before, level):
+            self._worker.stop()
+        self.heard()
+
+
+async def _leave_the_deaf(worker: Worker, status: int) -> None:
+    """The jobs are back in the database; a handler that does not stop must not keep the process."""
+    if worker.stuck:
+        _log.error("%d handlers or lifespans do not stop; the process ends without them", worker.stuck)
+        _exit(status)
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     for task in rest:
         task.cancel()
     if rest and (deaf := (await asyncio.wait(rest, timeout=_DEAF_SECONDS))[1]):
-        _log.error("%d handlers do not react to their cancellation; the process ends without them", len(deaf))
-        logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+        _log.error("%d tasks do not react to their cancellation; the process ends without them", len(deaf))
+        _exit(status)
+    if not await _are_helpers_idle():
+        _log.error("threads of asyncio.to_thread do not end; the process ends without them")
+        _exit(status)
 
 
-def _stop(worker: Worker, number: signal.Signals) -> None:
-    patience = worker.config.stop_deadline.total_seconds()
-    _log.info("%s: no new jobs; running ones have %g s, a second signal does not wait", number.name, patience)
-    worker.stop()
+async def _are_helpers_idle() -> bool:
+    """Whether the threads of the event loop's own pool can be waited for, which Python does without a limit."""
+    pool = getattr(asyncio.get_running_loop(), "_default_executor", None)
+    if pool is None:
+        return True
+    joining = threading.Thread(target=pool.shutdown, name="holdfast-farewell", daemon=True)
+    joining.start()
+    deadline = time.monotonic() + _DEAF_SECONDS
+    while joining.is_alive() and time.monotonic() < deadline:  # noqa: ASYNC110 - a thread's end is no event
+        await asyncio.sleep(0.01)
+    return not joining.is_alive()
+
+
+def _exit(status: int) -> NoReturn:
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -5,35 +5,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
 
-from holdfast.errors import DatabaseUnavailable, HoldfastError, InvalidPayload, JobTimeout, UnknownJobType
-from holdfast.model.endings import Cancel
-from holdfast.model.running import running
+from holdfast.errors import UnknownJobType
 from holdfast.operations.claim_jobs import ClaimedJob
+from holdfast.operations.complete_jobs import Completion
 from holdfast.operations.lease import Lease
-from holdfast.operations.read_blockers import read_blockers
-from holdfast.worker.attempt import Attempt, Ending, Written
+from holdfast.worker.attempt import Attempt, Ending
 from holdfast.worker.buffer import Buffer
 from holdfast.worker.cancellation import Cancellation
-from holdfast.worker.context import Context
+from holdfast.worker.deadlines import Deadlines
 from holdfast.worker.demand import Demand
-from holdfast.worker.equipment import AsyncEquipment, SyncEquipment
-from holdfast.worker.handler import Handler
+from holdfast.worker.executors.base import Done, Executor
+from holdfast.worker.handler import Handler, Place
+from holdfast.worker.hooks import ErrorHook
 from holdfast.worker.outcomes import Outcomes
-from holdfast.worker.sync_context import SyncContext
-from holdfast.worker.threads import ThreadRunner
 
 _log = logging.getLogger("holdfast.worker")
 
 #: outcomes that may wait to be written before no more jobs are claimed
-_UNWRITTEN_LIMIT = 5_000
-#: how long a cancelled task may clean up after its timeout
-_TIMEOUT_GRACE = 5.0
-#: how long a handler that was asked to stop may go on before its task is cancelled
-_CANCEL_GRACE = 5.0
+_UNWRITTEN_LIMIT: Final = 5_000
+#: how long a handler that was asked to stop may go on before it is interrupted
+_CANCEL_GRACE: Final = 5.0
+#: how long jobs may be started, and eager ones run, before everybody else on the event loop has a turn
+_FILL_SECONDS: Final = 0.005
 
 
 class Slots:
@@ -48,7 +45,8 @@ class Slots:
         buffer: Buffer,
         outcomes: Outcomes,
         demand: Demand,
-        equipment: tuple[AsyncEquipment, SyncEquipment],
+        executors: Callable[[Done, Callable[[Sequence[Attempt]], None]], Mapping[Place, Executor]],
+        hook: ErrorHook,
     ) -> None:
         self._worker_id = worker_id
         self._handlers = handlers
@@ -56,22 +54,35 @@ class Slots:
         self._buffer = buffer
         self._outcomes = outcomes
         self._demand = demand
-        self._async_equipment, self._sync_equipment = equipment
+        self._hook = hook
         self._loop = asyncio.get_running_loop()
-        self._threads = ThreadRunner(concurrency, self._thread_done)
+        self._deadlines = Deadlines(self._time_out)
+        self._executors = executors(self._done, self._start_clock)
+        outcomes.line_written = self._written
+        self._largest_batch = max((handler.batch or 1 for handler in handlers.values()), default=1)
+        #: how many jobs a free slot takes, as far as batch handlers have shown
+        self._jobs_per_slot = 1
         self._attempts: dict[Lease, Attempt] = {}
-        #: not the same as len(attempts): an abandoned thread keeps its slot after its attempt has ended
+        #: let go of because nobody heard us; whether they are lost only the database knows
+        self._given_up: set[Lease] = set()
+        #: calls, not attempts: a batch is one, and an abandoned thread keeps its slot after its attempt has ended
         self._occupied = 0
         self._is_exclusive = False
         self._is_silenced = False
+        self._is_filling = False
+        self._is_closing = False
+        #: set when nothing runs any more; while closing, when anything has ended
         self._emptied = asyncio.Event()
         self.last_start = time.monotonic()
+        #: how many handlers were still running when everything was to be released
+        self.stuck = 0
 
     # --- what the fetcher asks ----------------------------------------------------------------------------------------
 
     @property
     def free(self) -> int:
-        return 0 if self._is_exclusive else self._concurrency - self._occupied
+        """For how many jobs there is room."""
+        return 0 if self._is_exclusive else (self._concurrency - self._occupied) * self._jobs_per_slot
 
     @property
     def finished(self) -> int:
@@ -83,9 +94,27 @@ class Slots:
 
     def fill(self) -> None:
         """Start what is ready."""
-        ready = self._buffer.ready
-        while ready and self._occupied < self._concurrency and not self._is_exclusive:
-            self._start(ready.popleft())
+        if self._is_filling:
+            return  # a handler that never waits has ended inside the loop below, which goes on
+        self._is_filling = True
+        until = None
+        try:
+            while self._buffer.ready and self._occupied < self._concurrency and not self._is_exclusive:
+                self._start(self._buffer.ready.popleft())
+                if until is None:
+                    until = self.last_start + _FILL_SECONDS
+                elif self.last_start > until:
+                    self._loop.call_soon(self.fill)
+                    break
+        finally:
+            self._is_filling = False
+
+    def learn_batch_size(self, *, was_full: bool) -> None:
+        """Claim as many as batch handlers take: a claim that got all it asked for was too small, leftovers too big."""
+        if self._buffer.ready:
+            self._jobs_per_slot = max(1, self._jobs_per_slot // 2)
+        elif was_full and self._jobs_per_slot < self._largest_batch:
+            self._jobs_per_slot = min(self._jobs_per_slot * 2, self._largest_batch)
 
     def start_alone(self, job: ClaimedJob) -> None:
         """Start a suspect; the caller sees to it that nothing else runs."""
@@ -95,7 +124,7 @@ class Slots:
     def give_back(self, jobs: Iterable[ClaimedJob]) -> None:
         """Release jobs that were not started."""
         for job in jobs:
-            self._outcomes.add(Lease(job.id, job.lease_generation))
+            self._outcomes.add(Lease(job.id, job.lease_generation), queue=job.queue)
 
     async def wait_empty(self, patience: float) -> None:
         """Start nothing until nothing runs, or for `patience` seconds."""
@@ -107,6 +136,11 @@ class Slots:
                 async with asyncio.timeout(left):
                     await self._emptied.wait()
         self._is_exclusive = False
+
+    @property
+    def is_clogged(self) -> bool:
+        """Whether handlers that nobody waits for any more, threads above all, keep every slot."""
+        return self._occupied - len(self._attempts) >= self._concurrency
 
     @property
     def has_suspect(self) -> bool:
@@ -124,6 +158,11 @@ class Slots:
         waiting = [Lease(job.id, job.lease_generation) for job in self._buffer]
         return [*list(self._attempts), *waiting, *self._outcomes.leases()]
 
+    def count_of(self, queue: str) -> int:
+        """How many jobs of a queue are held."""
+        running = sum(attempt.job.queue == queue for attempt in self._attempts.values())
+        return running + sum(job.queue == queue for job in self._buffer) + self._outcomes.count_of(queue)
+
     # --- what the lease keeper tells ----------------------------------------------------------------------------------
 
     def lose(self, losses: Mapping[Lease, Cancellation]) -> None:
@@ -136,28 +175,29 @@ class Slots:
                 continue  # by its own handler, which may have things to do after that
             _log.warning("job %s: %s", lease.id, reason.replace("_", " "))
             self._abort(attempt, reason)
-        self._buffer.drop(losses.keys())
+        self.give_back(self._buffer.drop(losses.keys()))
 
     def ask_to_stop(self, leases: Iterable[Lease]) -> None:
         """Somebody wants these jobs cancelled: their handlers are told, and have a while to come to an end."""
         leases = set(leases)
         waiting = [job for job in self._buffer if Lease(job.id, job.lease_generation) in leases]
-        self._buffer.drop(leases)
-        self.give_back(waiting)
+        self.give_back([*waiting, *self._buffer.drop(leases)])
         for lease in leases:
             attempt = self._attempts.get(lease)
             if attempt is None or attempt.cancelled is not None:
                 continue
             _log.info("job %s: asked to stop", lease.id)
             attempt.cancelled = Cancellation.CANCELLED
-            if attempt.task is not None:
-                attempt.grace = self._loop.call_later(_CANCEL_GRACE, attempt.task.cancel)
+            if (executor := attempt.executor) is not None:
+                executor.tell(attempt)
+                attempt.grace = self._loop.call_later(_CANCEL_GRACE, executor.interrupt, attempt)
 
     def fall_silent(self) -> None:
         """Nobody acknowledges our heartbeats: others will take our jobs, so we let go of them first."""
         _log.error("no heartbeat was acknowledged for too long: the jobs of this worker are given up")
         self._is_silenced = True
         self._buffer.clear()
+        self._given_up |= self._attempts.keys()
         self._abort_all(Cancellation.LEASE_LOST)
 
     def be_heard(self) -> None:
@@ -170,173 +210,163 @@ class Slots:
     async def finish(self, deadline: float, hurry: asyncio.Event) -> None:
         """Let what runs finish until the deadline or until somebody is in a hurry."""
         self.give_back(self._buffer.clear())
+        await self._until(lambda: not self._attempts, deadline, hurry)
+
+    async def release_all(self, grace: float, hurry: asyncio.Event | None = None, hurried_grace: float = 0.0) -> None:
+        """Stop what still runs, within `grace` seconds, or `hurried_grace` from when somebody is in a hurry.
+
+        The leases of what does not stop, of threads above all, are left for the worker's last act, so that nobody
+        starts those jobs anew while this process still works on them.
+        """
+        self._is_closing = True
+        self._abort_all(Cancellation.STOPPING)
+        deadline = time.monotonic() + grace
+        await self._until(lambda: not self._has_interruptible, deadline, hurry or asyncio.Event())
+        deadline = min(deadline, time.monotonic() + hurried_grace)
+        await self._until(lambda: not self._has_interruptible, deadline, asyncio.Event())
+        self.stuck += len(self._attempts)
+        for attempt in list(self._attempts.values()):
+            self._end(attempt, None)
+        self._deadlines.close()
+        for executor in self._executors.values():
+            await executor.close()
+
+    async def _until(self, is_so: Callable[[], bool], deadline: float, hurry: asyncio.Event) -> None:
         hurried = asyncio.create_task(hurry.wait())
-        while self._attempts and not hurry.is_set() and (left := deadline - time.monotonic()) > 0:
+        while not is_so() and not hurry.is_set() and (left := deadline - time.monotonic()) > 0:
             self._emptied.clear()
             emptied = asyncio.create_task(self._emptied.wait())
             await asyncio.wait([emptied, hurried], timeout=left, return_when=asyncio.FIRST_COMPLETED)
             emptied.cancel()
         hurried.cancel()
 
-    async def release_all(self, grace: float) -> None:
-        """Stop what still runs; what does not stop is released all the same, its late outcome will be refused."""
-        self._abort_all(Cancellation.STOPPING)
-        if tasks := [attempt.task for attempt in self._attempts.values() if attempt.task is not None]:
-            await asyncio.wait(tasks, timeout=grace)
-        for attempt in list(self._attempts.values()):
-            self._end(attempt, attempt.lease)
-        self._threads.close()
+    @property
+    def _has_interruptible(self) -> bool:
+        return any(not attempt.is_unstoppable for attempt in self._attempts.values())
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 
     def _start(self, job: ClaimedJob) -> None:
         handler = self._handlers.get(job.type_name)
         attempt = Attempt(job, handler, self._worker_id)
-        self._attempts[attempt.lease] = attempt
         if handler is None:
             _log.warning("job %s: type %r is unknown here; put back for a worker that knows it", job.id, job.type_name)
+            self._attempts[attempt.lease] = attempt
             self._end(attempt, attempt.refusal(UnknownJobType(job.type_name, tuple(self._handlers))))
             return
         self._occupied += 1
-        self.last_start = time.monotonic()
-        if job.timeout_ms is not None:
-            attempt.timer = self._loop.call_later(job.timeout_ms / 1000, self._time_out, attempt)
-        if handler.is_async:
-            attempt.task = self._loop.create_task(self._run_async(attempt, handler))
+        self.last_start = attempt.started_at
+        attempts = [attempt]
+        if handler.batch is not None:
+            others = self._buffer.take(self._is_handled_by(handler), handler.batch - 1)
+            attempts += [Attempt(other, handler, self._worker_id) for other in others]
+        executor = self._executors[handler.place]
+        for each in attempts:
+            if len(attempts) > 1:
+                each.batch = attempts
+            each.executor = executor
+            self._attempts[each.lease] = each
+            # A process has to be started first, perhaps, and says itself when the handler's time begins.
+            if each.job.timeout_ms is not None and handler.place is not Place.PROCESS:
+                self._deadlines.add(each, each.job.timeout_ms, len(self._attempts))
+        executor.start(attempts, handler)
+
+    def _start_clock(self, attempts: Sequence[Attempt]) -> None:
+        for attempt in attempts:
+            if attempt.job.timeout_ms is not None:
+                self._deadlines.add(attempt, attempt.job.timeout_ms, len(self._attempts))
+
+    def _is_handled_by(self, handler: Handler) -> Callable[[ClaimedJob], bool]:
+        return lambda job: self._handlers.get(job.type_name) is handler
+
+    def _done(self, attempts: Sequence[Attempt], endings: Sequence[Ending]) -> None:
+        if len(attempts) == 1:
+            self._end(attempts[0], endings[0])
         else:
-            self._threads.start(attempt, lambda: self._call(attempt, handler))
-
-    async def _run_async(self, attempt: Attempt, handler: Handler) -> None:
-        ending: Ending
-        try:
-            if attempt.cancelled is not None:
-                raise asyncio.CancelledError  # noqa: TRY301 - as if it had come a moment later
-            arguments = _arguments(attempt, handler)
-            if handler.job_type.signature.wants_context:
-                if attempt.job.has_blockers:
-                    with _giving_back():
-                        store = self._async_equipment.store
-                        attempt.blockers = await store.run(lambda: read_blockers(attempt.job.id), read_only=True)
-                with running(attempt.job.id):
-                    output = await handler.function(Context(attempt, self._async_equipment), **arguments)
-            else:
-                with running(attempt.job.id):
-                    output = await handler.function(**arguments)
-            # The time was up: whatever came after the cancellation does not count.
-            ending = (
-                attempt.failure(_cause(attempt, TimeoutError()))
-                if _is_late(attempt)
-                else attempt.ending_of_return(output)
-            )
-        except asyncio.CancelledError as error:
-            ending = attempt.ending_of_cancelled(_cause(attempt, error))
-        except BaseException as error:  # noqa: BLE001 - SystemExit in a handler fails the job, not the worker
-            ending = _ending_of_raise(attempt, error)
-        attempt.task = None
-        self._end(attempt, ending)
-        self._free_slot()
-
-    def _call(self, attempt: Attempt, handler: Handler) -> Written:
-        """In a pool thread; the output is encoded there too."""
-        arguments = _arguments(attempt, handler)
-        if not handler.job_type.signature.wants_context:
-            with running(attempt.job.id):
-                return attempt.ending_of_return(handler.function(**arguments))
-        if attempt.job.has_blockers:
-            with _giving_back():
-                store = self._sync_equipment.store
-                attempt.blockers = store.run(lambda: read_blockers(attempt.job.id), read_only=True)
-        with running(attempt.job.id):
-            return attempt.ending_of_return(handler.function(SyncContext(attempt, self._sync_equipment), **arguments))
-
-    def _thread_done(self, attempt: Attempt, ending: Any, error: BaseException | None) -> None:
-        self._end(attempt, ending if error is None else _ending_of_raise(attempt, error))
-        self._free_slot()
+            for attempt, ending in zip(attempts, endings, strict=True):
+                self._end(attempt, ending)
+        self._occupied -= 1
+        if not self._is_filling:
+            self.fill()
+        if len(self._buffer.ready) <= self._buffer.low_water:
+            self._demand.room()
 
     def _time_out(self, attempt: Attempt) -> None:
+        assert attempt.executor is not None  # noqa: S101 - the clock runs from its start
         attempt.cancelled = Cancellation.TIMEOUT
-        if attempt.task is not None:
-            self._loop.call_soon(attempt.task.cancel)
-            attempt.timer = self._loop.call_later(_TIMEOUT_GRACE, self._give_up, attempt)
+        grace = attempt.executor.time_out(attempt)
+        if grace:
+            attempt.grace = self._loop.call_later(grace, self._give_up, attempt)
         else:
             self._give_up(attempt)
 
     def _give_up(self, attempt: Attempt) -> None:
         """A thread, or a task that swallows its cancellation, keeps its slot; the fence shuts out what it does."""
-        self._end(attempt, attempt.failure(_cause(attempt, TimeoutError())))
+        if not attempt.is_over:
+            error = attempt.cancellation_error()
+            ending = attempt.failure(error)
+            self._hook(attempt, ending, error)
+            self._end(attempt, ending)
 
     def _abort(self, attempt: Attempt, reason: Cancellation) -> None:
         attempt.cancelled = reason
-        if attempt.task is not None:
-            # Not at once: a task that is cancelled before its first step never gets to the end of its attempt.
-            self._loop.call_soon(attempt.task.cancel)
+        if attempt.executor is not None:
+            attempt.executor.tell(attempt)
+            attempt.executor.interrupt(attempt)
 
     def _abort_all(self, reason: Cancellation) -> None:
         for attempt in list(self._attempts.values()):
+            attempt.cancelled = reason
+        for attempt in list(self._attempts.values()):
             self._abort(attempt, reason)
-
-    def _free_slot(self) -> None:
-        self._occupied -= 1
-        self.fill()
-        if len(self._buffer.ready) <= self._buffer.low_water:
-            self._demand.room()
 
     def _end(self, attempt: Attempt, ending: Ending) -> None:
         """An attempt ends once, however many ways it could."""
         if attempt.is_over:
             return
         attempt.is_over = True
-        for timer in (attempt.timer, attempt.grace):
-            if timer is not None:
-                timer.cancel()
+        if attempt.grace is not None:
+            attempt.grace.cancel()
         del self._attempts[attempt.lease]
-        if not self._attempts:
+        if not self._attempts or self._is_closing:
             self._emptied.set()
+        if self._given_up and attempt.lease in self._given_up:
+            self._given_up.remove(attempt.lease)
+            if ending is None and not self._is_closing:
+                # It may still be ours, and then goes back as what it is: a job that was started, and expires no more.
+                ending = attempt.lease
+        is_in_line = attempt.job.line is not None
         if ending is None:
             self._demand.doubt()
         else:
-            self._outcomes.add(ending, is_self_completed=attempt.is_self_completed)
+            self._outcomes.add(ending, attempt, self._buffer.lines.place(attempt.lease) if is_in_line else None)
+        if is_in_line:
+            self._go_on(attempt, ending)
 
+    # --- runs of one partition key ------------------------------------------------------------------------------------
 
-class _NotStarted(Exception):
-    """The handler was not called: its input is not what it takes (then `is_refused`), or could not be read."""
+    def _go_on(self, attempt: Attempt, ending: Ending) -> None:
+        """After one that went well the next is started; otherwise those behind it go back."""
+        lines = self._buffer.lines
+        lines.learn(time.monotonic() - attempt.started_at)
+        if not isinstance(ending, Completion):
+            for job in lines.break_off(attempt.lease):
+                lease = Lease(job.id, job.lease_generation)
+                self._outcomes.add(lease, line=lines.place(lease), queue=job.queue)
+            if ending is None:
+                lines.leave(attempt.lease)
+        elif (follower := lines.peek(attempt.lease)) is not None and not self._must_wait(follower):
+            self._buffer.ready.appendleft(follower)
+            lines.next(attempt.lease)
 
-    def __init__(self, error: HoldfastError, *, is_refused: bool) -> None:
-        super().__init__(str(error))
-        self.error = error
-        self.is_refused = is_refused
+    def _must_wait(self, follower: ClaimedJob) -> bool:
+        """Until what is in front of it is written: a handler that can write for itself must not be ahead of it."""
+        handler = self._handlers.get(follower.type_name)
+        return handler is None or handler.needs_context or handler.place is Place.PROCESS
 
-
-@contextmanager
-def _giving_back() -> Iterator[None]:
-    """What a handler needs cannot be read: the job is as good as never claimed."""
-    try:
-        yield
-    except DatabaseUnavailable as error:
-        raise _NotStarted(error, is_refused=False) from error
-
-
-def _ending_of_raise(attempt: Attempt, error: BaseException) -> Written:
-    if isinstance(error, _NotStarted):
-        return attempt.refusal(error.error) if error.is_refused else attempt.lease
-    return attempt.ending_of_raise(error)
-
-
-def _arguments(attempt: Attempt, handler: Handler) -> dict[str, Any]:
-    try:
-        return handler.job_type.signature.decode(attempt.job.input)
-    except InvalidPayload as error:
-        _log.warning("job %s: %s; put back for a worker that accepts it", attempt.job.id, error)
-        raise _NotStarted(error, is_refused=True) from error
-
-
-def _is_late(attempt: Attempt) -> bool:
-    return attempt.cancelled is Cancellation.TIMEOUT
-
-
-def _cause(attempt: Attempt, error: BaseException) -> BaseException:
-    if _is_late(attempt):
-        return JobTimeout((attempt.job.timeout_ms or 0) / 1000)
-    if attempt.cancelled is Cancellation.CANCELLED:
-        return Cancel("cancelled while it ran")
-    return error
+    def _written(self, lease: Lease) -> None:
+        """The outcome of a job of a run is in the database."""
+        if (follower := self._buffer.lines.next(lease)) is not None:
+            self._buffer.ready.appendleft(follower)
+            self._loop.call_soon(self.fill)
+        self._buffer.lines.leave(lease)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from holdfast.errors import DuplicateStep
@@ -19,14 +20,51 @@ class Steps:
         self._job_id = job_id
         self._limit = limit
         self._used: set[str] = set()
+        #: those of them that were left to a transaction of the handler's, which may have been rolled back
+        self._tentative: set[str] = set()
 
-    def begin(self, name: str, fn: Callable[..., object]) -> PayloadCodec[Any]:
-        """Note the name; returns what stores and reads the result, by the type that the function says it returns."""
+    def use(self, name: str) -> None:
+        """Note the name."""
         checked_name("step", name)
         if name in self._used:
             raise DuplicateStep(self._job_id, name)
         self._used.add(name)
+
+    def begin(self, name: str, fn: Callable[..., object]) -> PayloadCodec[Any]:
+        """Note the name; returns what stores and reads the result, by the type that the function says it returns."""
+        self.use(name)
+        return self.codec(name, fn)
+
+    @contextmanager
+    def begin_in_transaction(self, name: str, fn: Callable[..., object]) -> Iterator[tuple[PayloadCodec[Any], bool]]:
+        """Around a step in a transaction: after it the name may come again, and then the second value is true.
+
+        Who gets that has to look whether the first one was saved.
+        """
+        with self.use_in_transaction(name) as is_repeated:
+            yield self.codec(name, fn), is_repeated
+
+    @contextmanager
+    def use_in_transaction(self, name: str) -> Iterator[bool]:
+        """The same for what has no function."""
+        is_repeated = name in self._tentative
+        if is_repeated:
+            self._tentative.remove(name)
+            self._used.remove(name)
+        self.use(name)
+        try:
+            yield is_repeated
+        finally:
+            self._tentative.add(name)
+
+    def codec(self, name: str, fn: Callable[..., object]) -> PayloadCodec[Any]:
+        """What stores and reads the result, by the type that the function says it returns."""
         return PayloadCodec(f"step {name}", _returned(fn), self._limit)
+
+    def refuse_saved(self, name: str, saved: Iterable[str]) -> None:
+        """The first one was not rolled back: these are two steps with one name."""
+        if name in saved:
+            raise DuplicateStep(self._job_id, name)
 
 
 def _returned(fn: Callable[..., object]) -> Any:

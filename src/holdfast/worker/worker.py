@@ -1,4 +1,4 @@
-"""The worker: its parts put together, and its life from registration to a graceful end."""
+"""The worker: its life from registration to a graceful end. What works in between is the engine."""
 
 from __future__ import annotations
 
@@ -8,44 +8,40 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from holdfast.errors import DatabaseUnavailable, HoldfastError, SerializationConflict
+from holdfast.errors import DatabaseRestored, DatabaseUnavailable, HoldfastError, SerializationConflict, StoreError
 from holdfast.model.identifiers import checked_name
 from holdfast.model.ids import Ids
+from holdfast.model.schedule import AppSchedules
 from holdfast.notify import Waker
+from holdfast.operations.check_origin import Origin, check_origin
 from holdfast.operations.register_types import register_types
 from holdfast.operations.release_jobs import release_orphans
+from holdfast.operations.sync_schedules import sync_schedules
 from holdfast.operations.worker_life import WorkerIdentity, register_worker, retire_worker
 from holdfast.stores import Store
 from holdfast.worker.backoff import Backoff
-from holdfast.worker.buffer import Buffer
+from holdfast.worker.cancel_tasks import cancel_tasks
 from holdfast.worker.config import WorkerConfig
-from holdfast.worker.demand import Demand
-from holdfast.worker.equipment import Equipment, Hints
-from holdfast.worker.fetcher import Fetcher
-from holdfast.worker.handler import Handler
-from holdfast.worker.journal import Journal
-from holdfast.worker.leases import LeaseKeeper
-from holdfast.worker.maintenance.expirer import Expirer
-from holdfast.worker.maintenance.reaper import Reaper
-from holdfast.worker.maintenance.service import ServiceLoop
-from holdfast.worker.maintenance.unblocker import Unblocker
-from holdfast.worker.outcomes import Outcomes
+from holdfast.worker.engine import Engine, Supplies
+from holdfast.worker.equipment import Hints
+from holdfast.worker.executors.processes import ProcessPlan
+from holdfast.worker.handler import Handler, Place
+from holdfast.worker.health import serve_health
+from holdfast.worker.hooks import Hooks, OnDead, OnError
+from holdfast.worker.lifespan import Lifespan
+from holdfast.worker.limits import Limit
 from holdfast.worker.patient_store import PatientStore
-from holdfast.worker.slots import Slots
+from holdfast.worker.vitals import Vitals, worker_vitals
 
 _log = logging.getLogger("holdfast.worker")
 
-_DEFAULT_ASYNC = 100
-_DEFAULT_THREADS = 20
+_DEFAULT_SLOTS = {Place.LOOP: 100, Place.THREAD: 20, Place.PROCESS: os.cpu_count() or 1}
 _START_PATIENCE = 30.0
-#: how long cancelled handlers have to clean up, and the last outcomes to be written
-_GRACE = 10.0
-_HURRIED_GRACE = 1.0
 _RETIRE_SECONDS = 5.0
+_HURRIED_GRACE = 1.0
 
 
 class Closable(Protocol):
@@ -80,6 +76,11 @@ class Worker:
         sync_client: Closable,
         ids: Ids,
         hints: Hints,
+        schedules: AppSchedules | None,
+        lifespan: Lifespan,
+        on_error: Sequence[OnError],
+        on_dead: Sequence[OnDead],
+        processes: ProcessPlan,
     ) -> None:
         self.id = new_worker_id()
         self.config = config
@@ -88,9 +89,8 @@ class Worker:
         )
         for queue in self.queues:
             checked_name("queue", queue)
-        self._served = frozenset(self.queues)
-        has_threads = any(not handler.is_async for handler in handlers.values())
-        self.concurrency = config.concurrency or (_DEFAULT_THREADS if has_threads else _DEFAULT_ASYNC)
+        defaults = [_DEFAULT_SLOTS[handler.place] for handler in handlers.values()]
+        self.concurrency = config.concurrency or min(defaults, default=_DEFAULT_SLOTS[Place.LOOP])
         #: set once it is registered and claims jobs
         self.started = asyncio.Event()
         self._handlers = handlers
@@ -102,6 +102,10 @@ class Worker:
         self._thread_store = store.sync()
         self._ids = ids
         self._hints = hints
+        self._schedules = schedules
+        self._lifespan = lifespan
+        self._hooks = Hooks(on_error, on_dead, self._store)
+        self._processes = processes
         self._waker = waker(self.queues)
         self._identity = WorkerIdentity(
             id=self.id,
@@ -112,49 +116,113 @@ class Worker:
                 "pid": os.getpid(),
                 "concurrency": self.concurrency,
                 "lease_channel": self._waker.lease_channel,
+                "affinity": config.affinity,
+                "types": sorted(handlers),
+                "app": None if schedules is None else schedules.app,
+                "schedules": None if schedules is None else schedules.digests,
+                "forbidden_flags": None if callable(config.forbidden_flags) else sorted(config.forbidden_flags),
             },
         )
-        self._outcomes = Outcomes(self._store, self.id, config.batch)
+        #: whether it waits because the database was restored from a backup, or copied
+        self.is_paused = False
+        self._engine: Engine | None = None
         self._is_registered = False
+        self._is_lifespan_stuck = False
+        #: set if it ended by itself
+        self.reached: Limit | None = None
+        self._is_asked_to_stop = False
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
 
     @property
     def finished(self) -> int:
         """How many outcomes of this worker are in the database."""
-        return self._outcomes.finished
+        return 0 if self._engine is None else self._engine.outcomes.finished
+
+    @property
+    def dead_letters(self) -> int:
+        """How many jobs became dead letters by what this worker wrote."""
+        return 0 if self._engine is None else self._engine.dead_letters
+
+    @property
+    def stuck(self) -> int:
+        """How many handlers, or lifespans, did not come to an end; the jobs are back, so the process should go."""
+        return int(self._is_lifespan_stuck) + (0 if self._engine is None else self._engine.slots.stuck)
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this worker runs the services of which a database needs one."""
+        return self._engine is not None and self._engine.housekeeping.leader.is_leading
 
     def stop(self) -> None:
         """Ask for a graceful end; asked twice, for an immediate one."""
-        if self._stopping.is_set():
+        if self._is_asked_to_stop:
             self._hurry.set()
+        self._is_asked_to_stop = True
         self._stopping.set()
+
+    @property
+    def vitals(self) -> Vitals:
+        """How it is now."""
+        return worker_vitals(
+            self.id,
+            is_started=self.started.is_set(),
+            is_paused=self.is_paused,
+            is_stopping=self._stopping.is_set(),
+            is_heard=self._engine is None
+            or self._engine.keeper.silent_seconds <= self.config.dead_after.total_seconds(),
+            is_leader=self.is_leader,
+        )
 
     async def run(self) -> None:
         """Work until stopped; raises if a part of the engine fails."""
         try:
-            if await self._registered():
-                await self._work()
-            elif self._is_registered:
-                await self._retire()
+            async with serve_health(self.config.health_host, self.config.health_port, lambda: self.vitals):
+                # Before anybody knows of this worker: it may take its time, and beats no heart yet.
+                opening = asyncio.create_task(self._lifespan.open())
+                if await self._before_stop(opening) and await self._before_stop(asyncio.create_task(self._register())):
+                    await self._work(opening.result())
+        finally:
+            await self._leave()
+
+    async def _leave(self) -> None:
+        """What the database still thinks is ours goes back last: until then nobody starts it beside a stuck thread."""
+        try:
+            await self._close_lifespan()
         finally:
             await self._waker.close()
-            await self._store.close()
-            self._lease_store.close()
             self._thread_store.close()
             await self._async_client.close()
             self._sync_client.close()
+            # Until now: whatever took its time above, nobody took us for dead.
+            if self._engine is not None:
+                self._engine.keeper.close()
+            self._lease_store.close()
+            if self._is_registered:
+                await self._retire()
+            await self._store.close()
 
-    async def _registered(self) -> bool:
-        """Whether registration came before a request to stop."""
-        registering = asyncio.create_task(self._register())
+    async def _close_lifespan(self) -> None:
+        """In its own time, unless somebody is in a hurry."""
+        closing, hurried = asyncio.create_task(self._lifespan.close()), asyncio.create_task(self._hurry.wait())
+        await asyncio.wait([closing, hurried], return_when=asyncio.FIRST_COMPLETED)
+        hurried.cancel()
+        if not closing.done():
+            await cancel_tasks([closing])
+            self._is_lifespan_stuck = not await self._lifespan.abandon(_HURRIED_GRACE)
+            return
+        await closing
+
+    async def _before_stop(self, task: asyncio.Task[Any]) -> bool:
+        """Whether this came before a request to stop; if not, it is cancelled."""
         stopping = asyncio.create_task(self._stopping.wait())
-        await asyncio.wait([registering, stopping], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
-        if not registering.done():
-            await _cancel([registering])
+        if not task.done():
+            await cancel_tasks([task], _HURRIED_GRACE)
+            self._is_lifespan_stuck = not await self._lifespan.abandon(_HURRIED_GRACE)
             return False
-        await registering
+        await task
         return not self._stopping.is_set()
 
     async def _register(self) -> None:
@@ -166,9 +234,11 @@ class Worker:
         while True:
             try:
                 await self._store.ensure_ready()
+                await self._until_it_is_ours()
                 await self._store.run(lambda: register_types(types.values()))
+                self._is_registered = True  # perhaps: a stop may come while the answer is on its way
                 await self._store.run(lambda: register_worker(self._identity))
-                self._is_registered = True
+                await self._sync_schedules()
             except (DatabaseUnavailable, SerializationConflict) as error:
                 if time.monotonic() > give_up:
                     raise
@@ -177,103 +247,66 @@ class Worker:
             else:
                 return
 
-    async def _work(self) -> None:
-        loop = asyncio.get_running_loop()
-        waker = self._waker
-        waker.start()
-        journal = Journal(self._store)
-        self._outcomes.woken = self._tell_of_work
-        self._outcomes.returned = waker.poke
-        buffer = Buffer(self.config.batch)
-        demand = Demand()
-        slots = Slots(
-            self.id,
+    async def _until_it_is_ours(self) -> None:
+        """In a restored backup or a copy nothing is touched until somebody says so: all may have been done before."""
+        while (origin := await self._origin()) is not None and not origin.is_ours:
+            restored = DatabaseRestored(origin.found, origin.recorded or "")
+            if self.config.until_idle:
+                raise restored
+            if not self.is_paused:
+                _log.error("the worker is paused: %s", restored)
+            self.is_paused = True
+            await asyncio.sleep(self.config.poll.total_seconds())
+        if self.is_paused:
+            _log.warning("the database was accepted; the worker starts")
+        self.is_paused = False
+
+    async def _origin(self) -> Origin | None:
+        """None where the database does not say where it lies: some hosts forbid that."""
+        try:
+            return await self._store.run(lambda: check_origin(self._store.place, self.config.dead_after))
+        except (DatabaseUnavailable, SerializationConflict):
+            raise
+        except StoreError as error:
+            _log.info("cannot tell whether the database is a restored one: %s", error)
+            return None
+
+    async def _sync_schedules(self) -> None:
+        """Once registered: others see what this worker's code has. What must wait for them is done later."""
+        if (schedules := self._schedules) is not None:
+            await self._store.run(lambda: sync_schedules(schedules.app, schedules.definitions.values(), self.id))
+
+    async def _work(self, state: Any) -> None:
+        engine = self._engine = Engine(
+            self._identity,
             self._handlers,
             self.concurrency,
-            buffer=buffer,
-            outcomes=self._outcomes,
-            demand=demand,
-            equipment=(
-                Equipment(self._async_client, self._store, journal, self._ids, self._hints),
-                Equipment(self._sync_client, self._thread_store, journal, self._ids, self._hints),
+            self.config,
+            Supplies(
+                store=self._store,
+                lease_store=self._lease_store,
+                thread_store=self._thread_store,
+                async_client=self._async_client,
+                sync_client=self._sync_client,
+                ids=self._ids,
+                hints=self._hints,
+                waker=self._waker,
+                processes=self._processes,
+                hooks=self._hooks,
+                schedules=self._schedules,
+                state=state,
             ),
         )
-        fetcher = Fetcher(
-            self._store, self.id, self.queues, self.config, buffer=buffer, slots=slots, demand=demand, waker=waker
-        )
-
-        def tell(callback: Callable[..., None], *args: object) -> None:
-            with suppress(RuntimeError):  # the loop has closed: nobody is left to tell
-                loop.call_soon_threadsafe(callback, *args)
-
-        keeper = LeaseKeeper(
-            self._lease_store,
-            self._identity,
-            self.config,
-            leases=slots.leases,
-            has_news=lambda: waker.has_lease_news(self.id),
-            lost=lambda losses: tell(slots.lose, losses),
-            asked_to_stop=lambda leases: tell(slots.ask_to_stop, leases),
-            silent=lambda: tell(slots.fall_silent),
-            heard=lambda: tell(slots.be_heard),
-        )
-        reaper = Reaper(
-            self._store,
-            self.id,
-            self.config.dead_after,
-            self.config.heartbeat / 2,
-            is_steady=lambda: keeper.is_steady,
-            returned=waker.poke,
-        )
-        keeper.start()
-        flushing = asyncio.create_task(self._outcomes.run(), name="holdfast-outcomes")
-        fetching = asyncio.create_task(fetcher.run(), name="holdfast-fetcher")
-        reaping = asyncio.create_task(ServiceLoop(reaper).run(), name="holdfast-reaper")
-        expirer = Expirer(self._store, self.config.poll, self._tell_of_work)
-        expiring = asyncio.create_task(ServiceLoop(expirer).run(), name="holdfast-expirer")
-        unblocker = Unblocker(self._store, self._tell_of_work)
-        unblocking = asyncio.create_task(ServiceLoop(unblocker).run(), name="holdfast-unblocker")
-        logging_ = asyncio.create_task(journal.run(), name="holdfast-journal")
-        stopping = asyncio.create_task(self._stopping.wait(), name="holdfast-stop")
-        engine = [flushing, fetching, reaping, expiring, unblocking, logging_]
+        engine.start()
         self.started.set()
         try:
-            await asyncio.wait([*engine, stopping], return_when=asyncio.FIRST_COMPLETED)
-            keeper.is_draining = True
-            await self._finish(slots, fetcher, fetching, waker)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_HURRIED_GRACE):
-                    await journal.drained()
+            self.reached = await engine.until(self._stopping)
+            if self.reached is not None:
+                _log.info("the worker stops: %s", self.reached)
+            self._stopping.set()
+            await engine.finish(self._hurry)
         finally:
-            await _cancel([*engine, stopping])
-            # Only if this task was cancelled or failed is there still something to stop.
-            await slots.release_all(_HURRIED_GRACE)
-            keeper.close()
-            await self._retire()
-        for task in engine:
-            if not task.cancelled() and (error := task.exception()) is not None:
-                raise error
-
-    def _tell_of_work(self, queues: Iterable[str]) -> None:
-        """What was written has given somebody something to do."""
-        self._hints.send(queues)
-        if not self._served.isdisjoint(queues):
-            self._waker.poke()
-
-    async def _finish(self, slots: Slots, fetcher: Fetcher, fetching: asyncio.Task[None], waker: Waker) -> None:
-        """No new claims; what is not started goes back; what runs may finish until the deadline, then is released."""
-        deadline = time.monotonic() + self.config.stop_deadline.total_seconds()
-        fetcher.stop()
-        waker.poke()
-        # A claim under way is heard out, so that its jobs are known and can be given back.
-        await asyncio.wait([fetching], timeout=_HURRIED_GRACE)
-        await _cancel([fetching])
-        await slots.finish(deadline, self._hurry)
-        grace = _HURRIED_GRACE if self._hurry.is_set() else _GRACE
-        await slots.release_all(grace)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(grace):
-                await self._outcomes.drained()
+            await engine.close()
 
     async def _retire(self) -> None:
         """Last act: whatever the database still thinks is ours goes back, and we are gone in good order."""
@@ -287,9 +320,3 @@ class Worker:
                 type(error).__name__,
                 error,
             )
-
-
-async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

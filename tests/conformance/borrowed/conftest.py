@@ -18,7 +18,7 @@ async def postgres_shop(migrated_postgres_url: str) -> AsyncIterator[Shop]:
 
 
 @pytest.fixture
-async def sqlite_shop(sqlite_path: Path) -> AsyncIterator[Shop]:
-    shop = Shop(f"sqlite:///{sqlite_path}")
+async def sqlite_shop(sqlite_file: Path) -> AsyncIterator[Shop]:
+    shop = Shop(f"sqlite:///{sqlite_file}")
     yield shop
     await shop.close()

@@ -56,6 +56,10 @@ class Opened:
         result: T = await self.call(self.shop.run, self.tx, verb)
         return result
 
+    async def spoil(self) -> None:
+        """The job that the transaction was tied to is lost."""
+        await (self.shop.aspoil(self.tx) if self.is_async else self.call(self.shop.spoil, self.tx))
+
     async def write(self, body: str) -> None:
         await self.sql(f"INSERT INTO note (body) VALUES ('{body}')")
 

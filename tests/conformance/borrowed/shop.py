@@ -18,6 +18,7 @@ from holdfast.model.scan_position import Lane
 from holdfast.operations.claim_jobs import claim_jobs, find_lanes
 from holdfast.operations.drive import adrive, drive
 from holdfast.operations.enqueue_jobs import enqueue_jobs
+from holdfast.operations.fence import spoil_transaction
 from holdfast.operations.get_job import find_job
 from holdfast.operations.statement import Verb
 from holdfast.stores import StoreConfig, open_store
@@ -65,6 +66,20 @@ class Shop:
     async def arun(self, tx: object, verb: Verb[T]) -> T:
         """The same, awaited."""
         return await adrive(verb(), (await self._async_face.borrow(tx)).execute)
+
+    def spoil(self, tx: object) -> None:
+        """As a context does with the transaction of a handler whose job is lost."""
+        borrowed = self.face.borrow(tx)
+        with contextlib.suppress(Exception):
+            drive(spoil_transaction("the lease was lost"), borrowed.execute)
+        borrowed.refuse_commit()
+
+    async def aspoil(self, tx: object) -> None:
+        """The same, awaited."""
+        borrowed = await self._async_face.borrow(tx)
+        with contextlib.suppress(Exception):
+            await adrive(spoil_transaction("the lease was lost"), borrowed.execute)
+        await borrowed.refuse_commit()
 
     def put_running_job(self, max_attempts: int | None = None) -> str:
         """A committed job that worker w has under lease, generation 1."""

@@ -22,7 +22,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import path
 
 from holdfast.app import App
-from holdfast.errors import AbortedTransaction, NoTransaction, WrongConnection
+from holdfast.errors import AbortedTransaction, DatabaseBusy, NoTransaction, WrongConnection
 from holdfast.operations.get_job import get_job
 from tests.conformance.borrowed import django_site
 from tests.conformance.borrowed.django_site import django_database
@@ -288,7 +288,7 @@ class DjangoCases:
         @app.job()
         def send_receipt(order_id: int) -> None: ...
 
-        with app.client() as client:
+        with contextlib.closing(app), app.client() as client:
             with transaction.atomic():
                 first = client.enqueue(send_receipt.call(order_id=1), tx=connection)
                 second = send_receipt.using(tx="default").enqueue(order_id=2)
@@ -398,7 +398,12 @@ class TestPostgres(DjangoCases):
         @app.job()
         def send_receipt(order_id: int) -> None: ...
 
-        with app.client() as client, transaction.atomic(), CaptureQueriesContext(django) as captured:
+        with (
+            contextlib.closing(app),
+            app.client() as client,
+            transaction.atomic(),
+            CaptureQueriesContext(django) as captured,
+        ):
             client.enqueue(send_receipt.call(order_id=1), tx=connection)
             assert len(django.run_on_commit) == 1
         assert "'holdfast'" not in captured.captured_queries[-1]["sql"]
@@ -432,13 +437,14 @@ class TestSqlite(DjangoCases):
                 raise ZeroDivisionError
         assert [shop.has(job), shop.has(lost)] == [True, False]
 
-    def test_a_lock_is_djangos_error(self, shop: Shop) -> None:
+    def test_a_lock_is_waited_for_as_the_site_set_it(self, shop: Shop) -> None:
         """The site's timeout applies, and after it the block can go on: nothing was written."""
         with django_database(shop.url, OPTIONS={"timeout": 0}), transaction.atomic():
             with shop.connection() as other:
                 other.execute("BEGIN IMMEDIATE")
-                with pytest.raises(OperationalError, match="locked"):
+                with pytest.raises(DatabaseBusy, match="a longer timeout") as caught:
                     shop.enqueue(connection)
+                assert isinstance(caught.value.__cause__, OperationalError)
                 other.execute("ROLLBACK")
             job = shop.enqueue(connection)
         assert shop.has(job)

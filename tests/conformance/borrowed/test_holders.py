@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import LeaseLost
+from holdfast.errors import LeaseLost, TransactionError
 from holdfast.model.status import Status
 from holdfast.operations.complete_jobs import Completion, complete_jobs
 from holdfast.operations.fence import hold_lease, spoil_transaction
@@ -89,6 +89,28 @@ class Holders:
         await opened.write("again")
         await opened.commit()
         assert opened.shop.notes() == ["again"]
+
+    async def test_nothing_is_committed_after_a_loss(self, opened: Opened) -> None:
+        """Nor what is written after it, whoever swallows what; a rollback makes the connection what it was."""
+        await opened.write("before")
+        await opened.spoil()
+        for _ in range(2):
+            with pytest.raises(Exception, match=r"not authorized|aborted|atomic|transaction"):
+                await opened.write("after")
+        with pytest.raises(TransactionError):
+            await opened.enqueue()
+        with suppress(Exception):  # some libraries take it for a rollback, others refuse
+            await opened.commit()
+        assert opened.shop.notes() == []
+        with suppress(Exception):
+            await opened.rollback()
+        await opened.write("again")
+        await opened.enqueue()
+        await opened.commit()
+        assert opened.shop.notes() == ["again"]
+        await opened.write("and again")
+        await opened.commit()
+        assert opened.shop.notes() == ["again", "and again"]
 
 
 class TestPostgres(Holders):

@@ -212,6 +212,7 @@ def test_a_role_that_may_only_enqueue(postgres_shop: Shop) -> None:
         owner.execute("CREATE ROLE producer")
         owner.execute("GRANT USAGE ON SCHEMA holdfast TO producer")
         owner.execute("GRANT SELECT, INSERT ON holdfast.job TO producer")
+        owner.execute("GRANT SELECT ON holdfast.queue TO producer")
         with psycopg.connect(postgres_shop.url) as connection:
             connection.execute("SET ROLE producer")
             job = postgres_shop.enqueue(connection)

@@ -14,7 +14,7 @@ from sqlalchemy import event, orm
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.pool import StaticPool
 
-from holdfast.errors import AbortedTransaction, NoTransaction, WrongConnection
+from holdfast.errors import AbortedTransaction, DatabaseBusy, NoTransaction, WrongConnection
 from tests.conformance.borrowed.kinds import engine_url
 from tests.conformance.borrowed.shop import Shop
 
@@ -322,16 +322,17 @@ class TestSqlite(SqlalchemyCases):
                 job = shop.enqueue(connection)
                 shop.enqueue(connection, job)
                 assert list(shop.existing) == [job]
-                assert connection.connection.driver_connection.text_factory is bytes  # type: ignore[union-attr]
+                assert connection.connection.driver_connection.text_factory is bytes  # type: ignore[union-attr]  # it is open
         assert shop.has(job)
 
-    def test_a_lock_is_the_users_error(self, shop: Shop) -> None:
+    def test_a_lock_is_waited_for_as_the_user_set_it(self, shop: Shop) -> None:
         """The user's timeout applies."""
         with engine_of(shop, connect_args={"timeout": 0}) as engine, orm.Session(engine) as session:
             with shop.connection() as other:
                 other.execute("BEGIN IMMEDIATE")
-                with pytest.raises(sqlalchemy.exc.OperationalError, match="locked"):
+                with pytest.raises(DatabaseBusy, match="a longer timeout") as caught:
                     shop.enqueue(session)
+                assert isinstance(caught.value.__cause__, sqlalchemy.exc.OperationalError)
                 other.execute("ROLLBACK")
             session.rollback()
             job = shop.enqueue(session)

@@ -43,6 +43,7 @@ def enqueue(url: str) -> Iterator[Enqueue]:
             return client.enqueue(send_receipt.call(), tx=tx).id
 
         yield enqueue
+    app.close()
 
 
 @pytest.fixture

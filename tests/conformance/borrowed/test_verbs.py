@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
 
+from holdfast.errors import AlreadyFinished
 from holdfast.model.job import JobError
 from holdfast.operations.complete_jobs import Completion, complete_jobs
 from holdfast.operations.fail_jobs import Failure, fail_jobs
@@ -16,7 +18,9 @@ from holdfast.operations.get_job import find_job, get_job, list_attempts
 from holdfast.operations.identify_database import identify_database
 from holdfast.operations.lease import Settlement
 from holdfast.operations.list_jobs import list_jobs
+from holdfast.operations.signal_chain import signal_chain
 from holdfast.operations.statement import Operation, Rows, Statement
+from holdfast.operations.suspend_jobs import Suspension, suspend_jobs
 from holdfast.sql.library import verbs
 from tests.conformance.borrowed.kinds import KINDS, Kind, Opened
 from tests.conformance.borrowed.shop import Shop
@@ -24,10 +28,10 @@ from tests.contract.samples import sample, sampled_verbs
 
 #: what any driver hands out alike; SQLite has no truth values
 PLAIN = {"postgres": (str, int, bool, type(None)), "sqlite": (str, int, type(None))}
-#: one fails on purpose, the others belong to a migration
-APART = {"spoil_transaction", "lock_migrations", "record_migration", "stamp_functions"}
+#: one fails on purpose, one is for no transaction at all, one has lines behind it, the others belong to a migration
+APART = {"spoil_transaction", "vacuum", "copy_jobs", "lock_migrations", "record_migration", "stamp_functions"}
 #: for workers, whose connections are always our own: JSON and instants come as they are on the wire
-OF_WORKERS = {"claim_jobs", "claim_suspect", "find_lanes", "find_reapable"}
+OF_WORKERS = {"claim_jobs", "claim_suspect", "find_lanes", "find_tenants", "find_reapable"}
 
 
 def _named(dialect: str) -> list[Any]:
@@ -51,7 +55,7 @@ class EveryVerb:
         """With the parameters that its operation sends; what comes back is as plain as the drivers are different."""
         for verb in sorted({*verbs(shop.dialect)} & sampled_verbs() - OF_WORKERS - APART):
             statement = sample(shop.dialect, verb)
-            rows = await opened.run(lambda statement=statement: _operation(statement))  # type: ignore[misc]
+            rows = await opened.run(partial(_operation, statement))
             assert [value for row in rows for value in row if type(value) not in PLAIN[shop.dialect]] == [], verb
             await opened.rollback()
 
@@ -93,6 +97,27 @@ class EveryVerb:
         assert (found.status, found.output) == (
             ("completed", {"sent": True}) if ending == "commit" else ("running", None)
         )
+
+    @pytest.mark.parametrize("ending", ["commit", "rollback"])
+    async def test_a_signal_shares_the_transactions_fate(self, opened: Opened, shop: Shop, ending: str) -> None:
+        """A job that waits for it is woken with the commit, and only then."""
+        job = shop.put_running_job()
+        wait = Suspension(job, 1, "signal", "heard", "go")
+        shop.face.run(lambda: suspend_jobs([wait]))
+        assert await opened.run(lambda: signal_chain(job, "go", '{"by": "é"}')) == {"mail"}
+        await getattr(opened, ending)()
+        found = shop.face.run(lambda: get_job(job), read_only=True)
+        assert found.status == ("pending" if ending == "commit" else "blocked")
+
+    async def test_a_refused_signal_leaves_the_transaction_usable(self, opened: Opened, shop: Shop) -> None:
+        """Nothing is written for a chain that has ended."""
+        job = shop.put_running_job()
+        shop.face.run(lambda: complete_jobs("w", [Completion(job, 1)]))
+        with pytest.raises(AlreadyFinished):
+            await opened.run(lambda: signal_chain(job, "go", "1"))
+        await opened.write("mine")
+        await opened.commit()
+        assert shop.notes() == ["mine"]
 
     async def test_a_spoilt_transaction_cannot_be_committed(self, opened: Opened, shop: Shop) -> None:
         """Whatever the application does about the error, and however its library commits."""

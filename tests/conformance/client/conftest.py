@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 
 from holdfast import App
 from tests.conformance.backdoors import PostgresBackdoor
+from tests.crew.fixtures import EVERY_POSTGRES
 
 
 async def settled(answer: Any) -> Any:
@@ -58,12 +59,18 @@ async def _place(app: App, face: str, url: str) -> AsyncIterator[Place]:
     app.close()
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", *EVERY_POSTGRES])
 async def place(
-    request: pytest.FixtureRequest, face: str, sqlite_file: Path, postgres_database: tuple[str, PostgresBackdoor]
+    request: pytest.FixtureRequest,
+    face: str,
+    sqlite_file: Path,
+    shared_databases: Callable[[int], tuple[str, PostgresBackdoor]],
 ) -> AsyncIterator[Place]:
-    """Either database."""
-    url = postgres_database[0] if request.param == "postgres" else f"sqlite:///{sqlite_file}"
+    """Every database."""
+    if request.param == "sqlite":
+        url = f"sqlite:///{sqlite_file}"
+    else:
+        url, _ = shared_databases(int(request.param.removeprefix("pg")))
     async for place in _place(App(url, notify=False), face, url):
         yield place
 

@@ -91,7 +91,7 @@ _BAD = [
     _Bad("endless key", lambda user: user.one(user.send.call(1), dedup="x" * 501), InvalidOption, "500"),
     _Bad(
         "scope",
-        lambda user: user.one(user.send.call(1), dedup=Dedup("k", scope="always")),  # type: ignore[arg-type]
+        lambda user: user.one(user.send.call(1), dedup=Dedup("k", scope="always")),  # type: ignore[arg-type]  # that is the point
         InvalidOption,
         "always",
     ),
@@ -107,7 +107,7 @@ _BAD = [
     ),
     _Bad("blockers", lambda user: user.one(user.send.call(1), blockers=7), InvalidOption, "blockers"),
     _Bad("one blocker", lambda user: user.one(user.send.call(1), blockers=new_id()), InvalidOption, "list"),
-    _Bad("blocker's id", lambda user: user.one(user.send.call(1), blockers=["17"]), InvalidOption, "17"),
+    _Bad("blocker's id", lambda user: user.one(user.send.call(1), blockers=["17"]), InvalidOption, "blockers='17'"),
     _Bad("blocker twice", lambda user: user.one(user.send.call(1), blockers=[_ID, _ID]), InvalidOption, "twice"),
     _Bad("unknown blocker", lambda user: user.one(user.send.call(1), blockers=[_ID]), ChainNotFound, _ID),
     _Bad("behind itself", lambda user: user.one(user.send.call(1), id=_ID, blockers=[_ID]), BlockerCycle, _ID),
@@ -116,6 +116,45 @@ _BAD = [
         lambda user: user.one(user.send.call(1), on_blocker_failure="panic"),
         InvalidOption,
         "panic",
+    ),
+    _Bad("no partition key", lambda user: user.one(user.send.call(1), partition_key=""), InvalidOption, "=''"),
+    _Bad("long partition key", lambda user: user.one(user.send.call(1), partition_key="x" * 201), InvalidOption, "200"),
+    _Bad("unprintable", lambda user: user.one(user.send.call(1), partition_key="a\nb"), InvalidOption, r"'a\nb'"),
+    _Bad("partition nul", lambda user: user.one(user.send.call(1), partition_key="\x00"), InvalidOption, r"'\x00'"),
+    _Bad(
+        "partition surrogate", lambda user: user.one(user.send.call(1), partition_key="\ud800"), InvalidOption, "ud800"
+    ),
+    _Bad(
+        "ordering",
+        lambda user: user.one(user.send.call(1), partition_key="k", ordering="lifo"),
+        InvalidOption,
+        "ordering='lifo'",
+    ),
+    _Bad(
+        "ordering alone",
+        lambda user: user.one(user.send.call(1), ordering="fifo"),
+        InvalidOption,
+        "needs a partition_key",
+    ),
+    _Bad("shards", lambda user: user.one(user.send.call(1), partition_key="k", shards=0), InvalidOption, "shards=0"),
+    _Bad("shards alone", lambda user: user.one(user.send.call(1), shards=2), InvalidOption, "needs a partition_key"),
+    _Bad(
+        "one of many without a key",
+        lambda user: user.many(user.send.call(1).options(partition_key="k"), user.send.call(2), shards=2),
+        InvalidOption,
+        "needs a partition_key",
+    ),
+    _Bad(
+        "no room for a shard",
+        lambda user: user.one(user.send.call(1), partition_key="x" * 196, shards=2),
+        InvalidOption,
+        "195",
+    ),
+    _Bad("concurrency key", lambda user: user.one(user.send.call(1), concurrency_key=5), InvalidOption, "_key=5"),
+    _Bad("one flag", lambda user: user.one(user.send.call(1), flags="gpu"), InvalidOption, "flags='gpu'"),
+    _Bad("flags", lambda user: user.one(user.send.call(1), flags=["gpu", ""]), InvalidOption, "flags=''"),
+    _Bad(
+        "many flags", lambda user: user.one(user.send.call(1), flags=map(str, range(101))), InvalidOption, "101 flags"
     ),
     _Bad("unknown option", lambda user: user.one(user.send.call(1), colour="red"), InvalidOption, "colour"),
     _Bad("not a call", lambda user: user.one(user.send), InvalidOption, "call"),
@@ -221,3 +260,38 @@ async def test_connection_of_the_other_database(sqlite_place: Place, postgres_pl
         finally:
             await settled(connection.close())
         assert await client_of.jobs() == []
+
+
+async def test_the_id_of_another_job(place: Place) -> None:
+    """The same call with the same id is kept; an id of another type is refused, with all of its batch."""
+    send = _send(place.app)
+
+    @place.app.job()
+    def other(order: int) -> None: ...
+
+    own = await settled(place.client.enqueue(send.call(1)))
+    assert (await settled(place.client.enqueue(send.call(1), id=own.id))).outcome == "kept"
+    for calls in ([other.call(1)], [other.call(2), other.call(1)]):
+        calls[-1] = calls[-1].options(id=own.id)
+        with pytest.raises(InvalidOption, match=rf"id='{own.id}'.*'send'"):
+            await settled(place.client.enqueue_many(calls))
+        connection = await place.connect()
+        with pytest.raises(InvalidOption, match="'send'"):
+            await settled(place.client.enqueue_many(calls, tx=connection))
+        await settled(connection.commit())
+        await settled(connection.close())
+    assert [job.id for job in await place.jobs()] == [own.id]
+
+
+async def test_jobs_and_chains_as_blockers(place: Place) -> None:
+    """In a list a job stands for its chain; alone it is refused in a few words; walked through once is enough."""
+    send = _send(place.app)
+    chain = await settled(place.client.enqueue(send.call(1)))
+    job = await settled(place.client.get_job(chain.id))
+    record = await settled(place.client.get_chain(chain))
+    for given in ([job], [record], record, chain, (each for each in [chain])):
+        waiting = await settled(place.client.enqueue(send.call(2), blockers=given))
+        assert waiting.status == "blocked"
+    with pytest.raises(InvalidOption, match="blockers='a Job': must be a list of chains") as caught:
+        await settled(place.client.enqueue(send.call(2), blockers=job))
+    assert len(str(caught.value)) < 150

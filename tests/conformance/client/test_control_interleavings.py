@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from psycopg import IsolationLevel
 
-from holdfast import App, Client, Dedup, JobHandle
+from holdfast import App, Chain, Client, Dedup, JobFilter, JobHandle
 from holdfast.errors import ChainNeeded, ChainNotFound, WrongIsolation
 from tests.conformance.backdoors import PostgresBackdoor
 
@@ -45,6 +45,11 @@ class Scene:
                 return future
             threading.Event().wait(0.01)
         raise AssertionError(f"it did not wait: {future}")
+
+    def enqueue(self, order: int, **options: Any) -> Chain[Any]:
+        """On a transaction of the caller's, whose conflicts nobody repeats."""
+        with psycopg.connect(self.user.info.dsn) as other:
+            return self.client.enqueue(self.send.call(order), tx=other, **options)
 
     def end(self, how: str) -> None:
         self.user.commit() if how == "commit" else self.user.rollback()
@@ -228,6 +233,56 @@ def test_remove_first(scene: Scene, end: str) -> None:
     chain = enqueueing.result(_PATIENCE)
     assert (chain.id == holder.id) is (end == "rollback")
     assert [job.input for job in scene.client.list_jobs().items] == [{"order": 2}]
+
+
+def test_retry_by_filter_beside_a_locked_dependant(scene: Scene) -> None:
+    """Somebody works on a job that would wait again: what it waits for is left for later, the others are retried."""
+    later = scene.client.enqueue(scene.send.call(0), delay=3600)
+    needed, other = (scene.dead_letter() for _ in range(2))
+    waiting = scene.client.enqueue(scene.send.call(2), blockers=[needed, later], on_blocker_failure="run")
+    scene.client.get_job(waiting.id, lock=True, tx=scene.user)
+    retrying = scene.threads.submit(lambda: scene.client.retry(JobFilter(status=["cancelled"])))
+    results = {result.id: result.outcome.value for result in retrying.result(_PATIENCE)}
+    assert results == {needed: "locked", other: "retried"}
+    scene.end("rollback")
+    assert [result.outcome.value for result in scene.client.retry(JobFilter(status=["cancelled"]))] == ["retried"]
+    found = scene.onlooker.execute("SELECT waiting_for FROM holdfast.job WHERE id = %s", [waiting.id])
+    assert found.fetchone() == (2,)
+
+
+def test_enqueue_and_retry_with_one_key(scene: Scene) -> None:
+    """An enqueue that waits for the key holds no chain yet, so that the retry gets what it needs."""
+    chain_id = scene.dead_letter(dedup="k")
+    scene.user.execute("SELECT FROM holdfast.deduplication FOR UPDATE")
+    enqueueing = scene.waiting(lambda: scene.enqueue(2, dedup="k", blockers=[chain_id]))
+    assert scene.client.retry(chain_id, tx=scene.user)[0].outcome.value == "retried"
+    scene.end("commit")
+    assert enqueueing.result(_PATIENCE).id == chain_id
+
+
+def test_enqueue_behind_chains_that_are_marked_and_not(scene: Scene) -> None:
+    """They are locked by id, like everything, so that whoever comes second waits at the first."""
+    first, second = (scene.client.enqueue(scene.send.call(1)) for _ in range(2))
+    scene.client.enqueue(scene.send.call(2), blockers=[first])
+    scene.client.get_job(first.id, lock=True, tx=scene.user)
+    enqueueing = scene.waiting(lambda: scene.enqueue(3, blockers=[second, first]))
+    scene.client.cancel(second, tx=scene.user)
+    scene.end("commit")
+    assert enqueueing.result(_PATIENCE).status.value == "blocked"
+
+
+@_ENDS
+def test_chain_goes_on_before_it_is_replaced(scene: Scene, end: str) -> None:
+    """Its first job is not what it was, but it holds the key: the new chain says whom it supersedes."""
+    chain = scene.client.enqueue(scene.send.call(1), dedup="k")
+    scene.client.complete_chain(chain, scene.send.call(2), tx=scene.user)
+    replacing = scene.waiting(lambda: scene.client.enqueue(scene.send.call(3), dedup=Dedup("k", on_conflict="replace")))
+    scene.end(end)
+    result = replacing.result(_PATIENCE)
+    if end == "commit":
+        assert (result.outcome.value, result.superseded) == ("created", chain.id)
+    else:
+        assert (result.outcome.value, result.id) == ("replaced", chain.id)
 
 
 @pytest.mark.parametrize("level", [IsolationLevel.REPEATABLE_READ, IsolationLevel.SERIALIZABLE])

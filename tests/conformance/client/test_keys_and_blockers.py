@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import App, Dedup, JobHandle
-from holdfast.errors import DuplicateKey
+from holdfast.errors import ChainNotFound, DuplicateKey
 from holdfast.model.ids import new_id
 from tests.conformance.client.conftest import Place, settled
 
@@ -53,6 +53,24 @@ async def test_in_the_users_transaction(place: Place) -> None:
     assert outcomes == ["created", "created", "kept"]
     assert sorted(job.input["order"] for job in await place.jobs()) == [1, 200, 200]
     assert (await settled(place.client.enqueue(send.call(7)))).outcome == "created"
+
+
+async def test_missing_blocker_in_the_users_transaction(place: Place) -> None:
+    """It is found missing after the key was taken: that is given back, and the transaction stays usable."""
+    send = _send(place.app)
+    connection = await place.connect()
+    with pytest.raises(ChainNotFound):
+        await settled(
+            place.client.enqueue_many(
+                [send.call(2), send.call(1).options(blockers=[new_id()])],
+                tx=connection,
+            )
+        )
+    await settled(place.client.enqueue(send.call(100), tx=connection))
+    await settled(connection.commit())
+    await settled(connection.close())
+    assert [job.input["order"] for job in await place.jobs()] == [100]
+    assert {(await settled(place.client.enqueue(send.call(order)))).outcome for order in (1, 2)} == {"created"}
 
 
 async def test_replace_in_the_users_transaction(place: Place) -> None:
@@ -105,3 +123,30 @@ async def test_batch_is_all_or_nothing(place: Place) -> None:
     assert len(await place.jobs()) == 1
     again = await settled(place.client.enqueue_many([send.call(n) for n in range(1, 9)]))
     assert [chain.outcome for chain in again] == ["kept"] + ["created"] * 7
+
+
+async def test_a_renamed_type(place: Place) -> None:
+    """What was enqueued under the old name holds the key of the new one, for every verb that asks."""
+    old_app = App(place.url, notify=False)
+
+    @old_app.job(name="send")
+    def send(order: int) -> None: ...
+
+    @place.app.job(name="deliver", aliases=["send"])
+    def deliver(order: int) -> None: ...
+
+    with old_app.client() as old_client:
+        first = old_client.enqueue(send.call(1), dedup="k")
+        again = await settled(place.client.enqueue(deliver.call(2), dedup="k"))
+        assert (again.id, again.outcome) == (first.id, "kept")
+        assert (await settled(place.client.enqueue(deliver.call(2), id=first.id))).outcome == "kept"
+        assert (await settled(place.client.remove("deliver", "k"))).id == first.id
+        second = await settled(place.client.enqueue(deliver.call(3), dedup="k"))
+        assert old_client.enqueue(send.call(4), dedup="k").id == second.id
+        await settled(place.client.cancel(second))
+        third = old_client.enqueue(send.call(4), dedup="k")
+        assert [result.outcome for result in await settled(place.client.retry(second))] == ["key_taken"]
+        await settled(place.client.cancel(third))
+        assert [result.outcome for result in await settled(place.client.retry(second))] == ["retried"]
+        assert old_client.enqueue(send.call(5), dedup="k").id == second.id
+    old_app.close()

@@ -7,6 +7,7 @@ import contextlib
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -268,7 +269,10 @@ class Promises:
         assert caught.value.job_id == "job-1"
 
     async def test_handlers_are_refused(self, waits: Waits) -> None:
-        """By the worker that runs them, on the event loop and in threads; also in what they hand on to threads."""
+        """By the worker that runs them, on the event loop and in threads; also in what they hand on to threads.
+
+        In a thread of the handler's own nothing but the context's client knows.
+        """
         other = await waits.enqueue(delay=3600)
 
         async def plain(ctx: Context) -> None:
@@ -281,8 +285,12 @@ class Promises:
         def threaded(ctx: SyncContext) -> None:
             ctx.client.wait(other.id, 0.1)
 
+        def in_own_thread(ctx: SyncContext) -> None:
+            with ThreadPoolExecutor(1) as threads:
+                threads.submit(ctx.client.wait, other.id, 0.1).result()
+
         chains = []
-        for handler in (plain, in_thread, threaded):
+        for handler in (plain, in_thread, threaded, in_own_thread):
             job: JobHandle[[], None] = waits.app.job(queue="handlers")(handler)
             chains.append(await settled(waits.place.client.enqueue(job.call(), max_attempts=1)))
         await adrain(waits.app, queues=["handlers"])

@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,24 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row, tuple_row
 
-from holdfast import App, Job, Retry
+from holdfast import App, Job, Retry, WorkerConfig
 from holdfast.operations.migrate import create_roles
 from tools.postgres_server import PostgresAddress, available
 
+#: of a Python worker that has nothing to do but to take jobs from the dead
+REAPER = WorkerConfig(
+    queues=["elsewhere"],
+    heartbeat=timedelta(seconds=0.3),
+    dead_after=timedelta(seconds=1.5),
+    lease=timedelta(seconds=4),
+    renew=timedelta(seconds=1),
+    is_notified=False,
+)
 ROLES = ("producer", "worker", "reader", "operator")
 _TABLES = (
     *("job", "job_type", "job_attempt", "job_blocker", "job_step", "job_log", "worker", "prefetch"),
-    *("deduplication", "processed", "audit", "setting", "waiter"),
+    *("retired", "deduplication", "processed", "audit", "setting", "waiter", "queue", "queue_share", "limited_key"),
+    *("schedule", "job_archive"),
 )
 
 
@@ -62,6 +73,11 @@ class Surface:
         """The only value."""
         ((value,),) = self.sql(text, *parameters, role=role)
         return value
+
+    def is_somebody_waiting(self) -> bool:
+        """For a lock, in this database: others of the same server have waits of their own."""
+        waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        return bool(self.sql(waiting))
 
     def text(self, text: str) -> bytes:
         return text.replace("{s}", self.schema).encode()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 
 from holdfast import Status
@@ -113,8 +115,7 @@ def test_a_dependant_that_is_locked_is_waited_for(surface: Surface) -> None:
 
         thread = threading.Thread(target=complete)
         thread.start()
-        locked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-        wait_for(lambda: surface.one(locked), "the completion waits")
+        wait_for(surface.is_somebody_waiting, "the completion waits")
         other.commit()
         thread.join(30)
     assert surface.job(waiting).status is Status.PENDING
@@ -130,6 +131,77 @@ def test_a_retried_blocked_job_waits_again(surface: Surface) -> None:
     surface.sql("DELETE FROM {s}.job WHERE id = %s", blocker)
     assert surface.one("SELECT {s}.retry(%s)", waiting) == "blocker_gone"
     assert surface.job(waiting).status is Status.CANCELLED
+
+
+def test_retry_behind_a_failed_blocker(surface: Surface) -> None:
+    """It would be cancelled again at once; after its blocker it may."""
+    blocker = surface.enqueue()
+    waiting = surface.enqueue(blockers=[UUID(blocker)], on_blocker_failure="cancel")
+    surface.sql("SELECT {s}.cancel(%s)", blocker)
+    assert surface.one("SELECT {s}.retry(%s)", waiting) == "blocker_failed"
+    assert surface.job(waiting).status is Status.CANCELLED
+    assert surface.one("SELECT {s}.retry(%s)", blocker) == "retried"
+    assert surface.one("SELECT {s}.retry(%s)", waiting) == "retried"
+    assert surface.job(waiting).status is Status.BLOCKED
+
+
+def test_a_retried_blocker_is_waited_for_again(surface: Surface) -> None:
+    """By who was told that it had ended, and waits for others still."""
+    first, second = surface.enqueue(), surface.enqueue()
+    waiting = surface.enqueue(blockers=[UUID(first), UUID(second)], on_blocker_failure="run")
+    surface.sql("SELECT {s}.cancel(%s)", first)
+    assert surface.one("SELECT {s}.retry(%s)", first) == "retried"
+    surface.sql("SELECT {s}.cancel(%s)", second)
+    assert surface.job(waiting).status is Status.BLOCKED
+    surface.sql("SELECT {s}.cancel(%s)", first)
+    assert surface.job(waiting).status is Status.PENDING
+
+
+def test_retry_closes_no_cycle_over_one_that_was_told(surface: Surface) -> None:
+    first, other = surface.enqueue(dedup="k"), surface.enqueue()
+    retried = surface.enqueue(blockers=[UUID(first)])
+    surface.sql("SELECT {s}.cancel(%s)", retried)
+    waiting = surface.enqueue(blockers=[UUID(retried), UUID(other)], on_blocker_failure="run")
+    assert surface.enqueue(dedup="k", on_conflict="replace", blockers=[UUID(waiting)]) == first
+    assert surface.one("SELECT {s}.retry(%s)", retried) == "blocker_cycle"
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+@pytest.mark.parametrize(
+    "verb", ["complete(%s, %s)", "fail(%s, %s, 'no', is_final => true)", "cancel(%s)", "retry(%s)"]
+)
+def test_an_older_snapshot(surface: Surface, verb: str, level: str) -> None:
+    """Whoever has come to wait since must be seen by who ends his blocker, or lets it begin anew."""
+    blocker = surface.enqueue()
+    arguments: list[object] = [blocker]
+    if "%s, %s" in verb:
+        arguments = list(surface.claim_one())
+    elif verb.startswith("retry"):
+        surface.sql("SELECT {s}.cancel(%s)", blocker)
+    before = surface.job(blocker).status
+    for refusal in ("40001", "HF008"):  # nobody waited before, somebody did
+        with surface.connect(autocommit=False) as older:
+            older.execute(f"SET TRANSACTION ISOLATION LEVEL {level}")
+            older.execute("SELECT 1")
+            surface.enqueue(blockers=[UUID(blocker)], on_blocker_failure="run")
+            with pytest.raises(psycopg.Error) as refused:
+                older.execute(surface.text(f"SELECT {{s}}.{verb}"), arguments)
+            assert refused.value.sqlstate == refusal
+            older.rollback()
+        assert surface.job(blocker).status is before
+
+
+def test_retry_closes_no_cycle(surface: Surface) -> None:
+    """What a cancelled job waited for was put behind it meanwhile."""
+    first = surface.enqueue(dedup="k")
+    second = surface.enqueue(blockers=[UUID(first)])
+    third = surface.enqueue(blockers=[UUID(second)])
+    surface.sql("SELECT {s}.cancel(%s)", third)
+    assert surface.enqueue(dedup="k", on_conflict="replace", blockers=[UUID(third)]) == first
+    assert surface.one("SELECT {s}.retry(%s)", third) == "blocker_cycle"
+    assert surface.job(third).status is Status.CANCELLED
+    surface.sql("SELECT {s}.cancel(%s)", first)
+    assert surface.one("SELECT {s}.retry(%s)", third) == "retried"
 
 
 def test_retry_takes_a_free_key(surface: Surface) -> None:
@@ -284,6 +356,97 @@ def test_prune_waits_for_nobody(surface: Surface) -> None:
     surface.sql("RESET statement_timeout")
     assert [str(row[0]) for row in surface.sql("SELECT id FROM {s}.job")] == [locked]
     assert free != locked
+
+
+@pytest.mark.parametrize("status", ["dead_letter", "cancelled"])
+def test_prune_spares_what_may_be_retried(surface: Surface, status: str) -> None:
+    """Whoever has not completed reads its blockers again when somebody retries it: the same rule as in Python."""
+    needed = put(surface, "completed")
+    waiting = surface.enqueue(blockers=[UUID(needed)])
+    if status == "cancelled":
+        surface.sql("SELECT {s}.cancel(%s)", waiting)
+    else:
+        surface.sql("SELECT {s}.fail(%s, %s, 'no', is_final => true)", *surface.claim_one())
+    surface.sql("UPDATE {s}.job SET finished_at = finished_at - interval '1 day' WHERE id = %s", needed)
+    assert surface.job(waiting).status == status
+    assert surface.one("SELECT {s}.prune('1 hour')") == 0
+    assert surface.one("SELECT {s}.retry(%s)", waiting) == "retried"
+    surface.sql("SELECT {s}.complete(%s, %s)", *surface.claim_one())
+    assert surface.one("SELECT {s}.prune('0')") == 2
+
+
+def test_prune_spares_what_somebody_waits_for(surface: Surface) -> None:
+    """A process that listens for the end of a chain comes to look at it."""
+    awaited, free = put(surface, "completed"), put(surface, "completed")
+    surface.sql("INSERT INTO {s}.waiter (chain_id, channel, announced_at) VALUES (%s, 'me', now())", awaited)
+    assert surface.one("SELECT {s}.prune('0', 1)") == 1
+    assert surface.one("SELECT {s}.prune('0')") == 0
+    surface.sql("DELETE FROM {s}.waiter")
+    assert surface.one("SELECT {s}.prune('0')") == 1
+    assert free != awaited
+
+
+@pytest.mark.parametrize(
+    ("own", "of_type", "of_all", "is_archived"),
+    [
+        (None, None, None, False),
+        (True, None, None, True),
+        (True, None, False, False),
+        (None, None, True, True),
+        (False, True, False, True),
+        (True, False, True, False),
+    ],
+)
+def test_prune_archives(
+    surface: Surface, own: bool | None, of_type: bool | None, of_all: bool | None, is_archived: bool
+) -> None:
+    """As in Python: the setting for the type, the setting for all, what the type says; whole, and once."""
+    chain = put(surface, "completed")
+    keep = {"completed": 1} if own is None else {"archive": own}
+    surface.sql("UPDATE {s}.job_type SET keep = %s WHERE name = 'note'", json.dumps(keep))
+    with surface.app.client() as client:
+        for value, type_name in ((of_type, "note"), (of_all, None)):
+            if value is not None:
+                client.settings.set("archive", value, type_name=type_name)
+        assert client.admin.prune(older_than=0, dry_run=True).archived == is_archived
+        assert surface.one("SELECT {s}.prune('0')", role="operator") == 1
+        assert surface.one("SELECT count(*) FROM {s}.job") == 0
+        assert surface.one("SELECT count(*) FROM {s}.job_archive") == is_archived
+        found = client.find_job(chain)
+        assert (found is not None and found.status == "completed") == is_archived
+
+
+@pytest.mark.parametrize("kind", ["", "ON DELETE RESTRICT", "DEFERRABLE INITIALLY DEFERRED"])
+def test_prune_goes_past_what_rows_refer_to(surface: Surface, kind: str) -> None:
+    """Those stay, and no others, wherever they are; archived or not, nothing of them is anywhere else."""
+    chains = [put(surface, "completed") for _ in range(7)]
+    kept = [chains[place] for place in (0, 1, 4)]
+    surface.sql("INSERT INTO {s}.setting (name, value, changed_at) VALUES ('archive', 'true', now())")
+    surface.sql(f"CREATE TABLE {{s}}.invoice (job_id uuid REFERENCES {{s}}.job (id) {kind})")
+    try:
+        for chain in kept:
+            surface.sql("INSERT INTO {s}.invoice VALUES (%s)", chain)
+        assert [surface.one("SELECT {s}.prune('0', 3)", role="operator") for _ in range(3)] == [3, 1, 0]
+        assert [str(row[0]) for row in surface.sql("SELECT id FROM {s}.job ORDER BY seq")] == kept
+        assert surface.one("SELECT count(*) FROM {s}.job_archive") == 4
+    finally:
+        surface.sql("DROP TABLE {s}.invoice")
+    assert surface.one("SELECT {s}.prune('0')") == 3
+
+
+def test_prune_beyond_a_page(surface: Surface) -> None:
+    """Hundreds that stay do not hide the rest, though all of them ended at the same instant."""
+    surface.sql(
+        """INSERT INTO {s}.job (id, chain_id, type_name, chain_type_name, queue, input, created_at, scheduled_at,
+                                ready_at, status, finished_at)
+           SELECT id, id, 'note', 'note', 'default', '{}', now(), now(), now(), 'completed', '2020-01-01'
+           FROM (SELECT gen_random_uuid() AS id FROM generate_series(1, 1100)) AS new"""
+    )
+    surface.sql(
+        """INSERT INTO {s}.waiter (chain_id, channel, announced_at)
+           SELECT id, 'me', now() FROM (SELECT id FROM {s}.job ORDER BY seq LIMIT 1010) AS first"""
+    )
+    assert [surface.one("SELECT {s}.prune('1 day', 60)") for _ in range(3)] == [60, 30, 0]
 
 
 @pytest.mark.parametrize("arguments", ["NULL", "'-1 day'", "'1 day', 0", "'1 day', 10001", "'1 day', NULL"])

@@ -55,6 +55,7 @@ def test_tables_name_what_there_is(surface: Surface) -> None:
     assert first_cells("Views") == {name for (name,) in views}
     assert first_cells("Roles") == {f"holdfast_{role}" for role in ROLES}
     operating = {"cancel", "retry", "remove", "release_workers", "prune", "is_terminal"}
+    operating |= {"pause_queue", "resume_queue", "limit_queue"}
     assert first_cells("Operating") == operating
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
+import unicodedata
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,6 +16,8 @@ import pytest
 
 from holdfast import Chain, Client, Dedup, Job, Status
 from holdfast.model.call import EnqueueOptions
+from holdfast.model.partition import shard_of
+from holdfast.model.ring import bucket_of
 from holdfast.testing import drain
 from tests.conformance.sql_surface.conftest import PsqlFailed, Surface
 from tests.crew.waiting import wait_for
@@ -42,6 +46,14 @@ OPTIONS: dict[str, Callable[[Job], object]] = {
     "tenant => 'acme'": lambda job: job.tenant == "acme",
     'headers => \'{"trace": "a"}\'': lambda job: job.headers == {"trace": "a"},
     "on_blocker_failure => 'run'": lambda job: job.status is Status.PENDING,
+    "partition_key => 'order:1'": lambda job: (job.partition_key, job.ordering) == ("order:1", "fifo"),
+    "partition_key => 'k', ordering => 'serial'": lambda job: (job.partition_key, job.ordering) == ("k", "serial"),
+    "partition_key => 'k', shards => 1": lambda job: job.partition_key == "k",
+    "partition_key => 'k', shards => 7": lambda job: job.partition_key == shard_of("k", 7, job.id),
+    "partition_key => 'k', shards => 7, dedup => 'd'": lambda job: job.partition_key == shard_of("k", 7, "d"),
+    "concurrency_key => 'api'": lambda job: (job.concurrency_key, job.partition_key) == ("api", None),
+    "flags => ARRAY['gpu', 'big', 'gpu']": lambda job: job.flags == ["big", "gpu"],
+    "flags => '{}'": lambda job: job.flags is None,
 }
 
 
@@ -58,7 +70,9 @@ def test_the_options_are_those_of_python(surface: Surface) -> None:
     """Whoever adds one in Python adds it here."""
     arguments = surface.one("SELECT proargnames FROM pg_proc WHERE oid = to_regproc(%s)", f"{surface.schema}.enqueue")
     of_dedup = {"dedup_scope", "dedup_window", "on_conflict"}
-    assert set(arguments) - of_dedup - {"type_name", "input"} == EnqueueOptions.__annotations__.keys()
+    # About the hint and not about the job: SQL always sends it with the commit.
+    in_python = EnqueueOptions.__annotations__.keys() - {"notify"}
+    assert set(arguments) - of_dedup - {"type_name", "input"} == in_python
 
 
 def test_what_is_not_given_comes_from_the_type(surface: Surface) -> None:
@@ -137,6 +151,29 @@ def test_the_id_makes_a_retry_safe(surface: Surface) -> None:
     assert [row[1:] for row in rows] == [("pending", "kept", None)]
 
 
+def test_a_batch_closes_no_cycle(surface: Surface) -> None:
+    """Each takes the place of a job that waits, behind the other; turning a wait round is no cycle."""
+    ids = {key: surface.enqueue(dedup=key) for key in "ab"}
+
+    def order(key: str, *blockers: str) -> dict[str, object]:
+        return {"type_name": "note", "dedup": key, "on_conflict": "replace", "blockers": blockers or None}
+
+    def send(*orders: dict[str, object]) -> str:
+        return json.dumps([{name: value for name, value in each.items() if value is not None} for each in orders])
+
+    many = "SELECT status, outcome FROM {s}.enqueue_many(%s)"
+    with pytest.raises(psycopg.Error) as refused:
+        surface.sql(many, send(order("a", ids["b"]), order("b", ids["a"])))
+    assert refused.value.sqlstate == "HF007"
+    new: dict[str, object] = {"type_name": "note", "id": ID, "blockers": [ids["a"]]}
+    with pytest.raises(psycopg.Error) as refused:
+        surface.sql(many, send(new, order("a", ID)))
+    assert refused.value.sqlstate == "HF007"
+    surface.sql(many, send(order("a", ids["b"])))
+    turned = surface.sql(many, send(order("b", ids["a"]), order("a")))
+    assert turned == [("blocked", "replaced"), ("pending", "replaced")]
+
+
 def test_workers_are_woken(surface: Surface) -> None:
     """A hint on the channel that Python workers listen to, with the commit."""
     with surface.connect() as listener:
@@ -173,6 +210,19 @@ BAD: dict[str, str] = {
     "enqueue('note', dedup => 'k', dedup_window => '0')": "HF006",
     "enqueue('note', dedup => 'k', on_conflict => 'steal')": "HF006",
     "enqueue('note', on_blocker_failure => 'panic')": "HF006",
+    "enqueue('note', partition_key => '')": "HF006",
+    "enqueue('note', partition_key => E'a\\tb')": "HF006",
+    "enqueue('note', partition_key => repeat('x', 201))": "HF006",
+    "enqueue('note', partition_key => repeat('x', 196), shards => 2)": "HF006",
+    "enqueue('note', partition_key => 'k', ordering => 'lifo')": "HF006",
+    "enqueue('note', partition_key => 'k', shards => 0)": "HF006",
+    "enqueue('note', partition_key => 'k', shards => 1025)": "HF006",
+    "enqueue('note', ordering => 'fifo')": "HF006",
+    "enqueue('note', shards => 2)": "HF006",
+    "enqueue('note', concurrency_key => '')": "HF006",
+    "enqueue('note', flags => ARRAY[''])": "HF006",
+    "enqueue('note', flags => ARRAY[NULL]::text[])": "HF006",
+    "enqueue('note', flags => ARRAY(SELECT n::text FROM generate_series(1, 101) AS n))": "HF006",
     "enqueue('note', headers => '[]')": "HF006",
     "enqueue('note', headers => '{\"a\": 1}')": "HF006",
     "enqueue('note', headers => jsonb_build_object('a', repeat('x', 20000)))": "HF006",
@@ -189,6 +239,12 @@ BAD: dict[str, str] = {
     "enqueue_many('[{\"type_name\": \"note\", \"colour\": 1}]')": "HF006",
     "enqueue_many('[{\"type_name\": \"note\"}, {\"type_name\": \"note\", \"priority\": 1.5}]')": "HF006",
     "enqueue_many('[{\"type_name\": \"note\", \"dedup\": \"k\"}, {\"type_name\": \"nope\"}]')": "HF001",
+    "enqueue_many('[{\"type_name\": \"note\", \"dedup\": {\"a\": 1}}]')": "HF006",
+    "enqueue_many('[{\"type_name\": \"note\", \"tenant\": 5}]')": "HF006",
+    "enqueue_many('[{\"type_name\": \"note\", \"partition_key\": 5}]')": "HF006",
+    "enqueue_many('[{\"type_name\": \"note\", \"partition_key\": \"k\", \"shards\": 1.5}]')": "HF006",
+    "enqueue_many('[{\"type_name\": \"note\", \"flags\": \"gpu\"}]')": "HF006",
+    "enqueue_many('[{\"type_name\": \"note\", \"flags\": [1]}]')": "HF006",
 }  # fmt: skip
 
 
@@ -243,6 +299,116 @@ def test_cycles_within_a_batch(surface: Surface) -> None:
     keyed = [{"type_name": "note", "id": ID, "dedup": "k"}, {"type_name": "note", "blockers": [ID]}]
     assert surface.refusal("SELECT {s}.enqueue_many(%s)", json.dumps(keyed)) == "HF006"
     assert surface.one("SELECT count(*) FROM {s}.job") == 0
+
+
+def test_overdue_holder_has_given_up_its_key(surface: Surface) -> None:
+    """Nobody started it in time: it is cancelled as expired, and the new chain has the key."""
+    old = surface.one("SELECT {s}.enqueue('note', dedup => 'k', expires => now() - interval '1 s')")
+    new = surface.one("SELECT {s}.enqueue('note', dedup => 'k')")
+    assert new != old
+    assert surface.sql("SELECT status, last_attempt_error ->> 'type' FROM {s}.job WHERE id = %s", old) == [
+        ("cancelled", "Expired")
+    ]
+    assert surface.one("SELECT {s}.enqueue('note', dedup => 'k')") == new
+
+
+def test_heir_that_waits_for_the_overdue_holder(surface: Surface) -> None:
+    """It learns that the holder is cancelled by this very enqueue."""
+    for policy, status in (("run", "pending"), ("cancel", "cancelled"), ("wait", "blocked")):
+        old = surface.one("SELECT {s}.enqueue('note', dedup => %s, expires => now() - interval '1 s')", policy)
+        new = surface.one(
+            "SELECT {s}.enqueue('note', dedup => %s, blockers => ARRAY[%s::uuid], on_blocker_failure => %s)",
+            *(policy, old, policy),
+        )
+        assert surface.one("SELECT status FROM {s}.job WHERE id = %s", new) == status
+
+
+def test_sent_again_or_kept_it_needs_no_blockers(surface: Surface) -> None:
+    """What is there, under its id or its key, is returned, and what it would have waited for is left alone."""
+    blocker = surface.one("SELECT {s}.enqueue('note')")
+    job = f"SELECT {{s}}.enqueue('note', id => '{ID}', dedup => 'k', blockers => ARRAY[%s::uuid])"
+    assert str(surface.one(job, blocker)) == ID
+    surface.sql("UPDATE {s}.job SET is_awaited = false RETURNING id")
+    kept = "SELECT {s}.enqueue('note', dedup => 'k', blockers => ARRAY[%s::uuid])"
+    assert str(surface.one(kept, blocker)) == ID
+    assert surface.one("SELECT count(*) FROM {s}.job WHERE is_awaited") == 0
+    surface.sql("DELETE FROM {s}.job_blocker RETURNING job_id")
+    surface.sql("DELETE FROM {s}.job WHERE id = %s RETURNING id", blocker)
+    assert str(surface.one(job, blocker)) == ID
+    other = f"SELECT {{s}}.enqueue('bulky', id => '{ID}', blockers => ARRAY[%s::uuid])"
+    assert surface.refusal(other, blocker) == "HF006"
+
+
+def test_python_and_sql_agree_on_names(surface: Surface) -> None:
+    """What one refuses, the other could not ask for: each kind of letter, at the edges of what is printable."""
+    kinds = [unicodedata.category(chr(code)) for code in range(sys.maxunicode)]
+    # What is not assigned depends on the version of Unicode, and surrogates are no text.
+    unprintable = {"Cc", "Cf", "Co", "Zl", "Zp", "Zs"}
+    edges = {
+        chr(place)
+        for code in range(2, sys.maxunicode)
+        if kinds[code - 1] != kinds[code] and unprintable & {kinds[code - 1], kinds[code]}
+        for place in (code - 1, code)
+        if kinds[place] not in ("Cn", "Cs")
+    }
+    refused = {letter for letter in edges if not letter.isprintable()}
+    assert len(refused) > 40
+    for letter in refused | {"\t", "\u2003", "\ue123"}:
+        assert surface.refusal("SELECT {s}.checked_name('queue', %s)", letter) == "HF006", hex(ord(letter))
+    for letter in edges - refused | set("ü漢🙂'\\]^- "):
+        assert surface.one("SELECT {s}.checked_name('queue', %s)", letter) == letter
+
+
+# --- partition keys ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["order:9182", "k", "ü 漢 🙂", "it's", "x" * 195])
+def test_python_and_sql_agree_on_a_key(surface: Surface, key: str) -> None:
+    """The bucket, which the ring gives to a worker, and the sub-key of a spread one."""
+    surface.enqueue(partition_key=key)
+    assert surface.one("SELECT partition_bucket FROM {s}.job") == bucket_of(key)
+    for by in ("", "a", "0198c5a0", "ü"):
+        for shards in (1, 2, 3, 1000, 1024):
+            assert surface.one("SELECT {s}.shard_of(%s, %s, %s)", key, shards, by) == shard_of(key, shards, by)
+
+
+def test_a_key_keeps_its_order(surface: Surface) -> None:
+    """Of a batch and of single enqueues, among jobs with another key and none, and whatever the priority."""
+    batch = [
+        {"type_name": "note", "input": {"number": number}, "partition_key": "k", "priority": -number}
+        for number in range(1, 6)
+    ]
+    batch.insert(2, {"type_name": "note", "input": {"number": 90}})
+    batch.insert(4, {"type_name": "note", "input": {"number": 91}, "partition_key": "other"})
+    surface.sql("SELECT {s}.enqueue_many(%s)", json.dumps(batch), role="producer")
+    for number in (6, 7):
+        surface.sql(
+            "SELECT {s}.enqueue('note', jsonb_build_object('number', %s::int), partition_key => 'k')",
+            number,
+            role="producer",
+        )
+    with surface.app.client() as client:
+        client.enqueue(surface.app.call("note", number=8), partition_key="k")
+    assert len(surface.claim("shell", max_jobs=10)) == 3
+    surface.sql("SELECT {s}.retire('shell')")
+    drain(surface.app)
+    numbers = [call["number"] for call in surface.calls]
+    assert [number for number in numbers if number < 90] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert sorted(numbers)[-2:] == [90, 91]
+
+
+def test_a_batch_is_held_behind_its_first(surface: Surface) -> None:
+    """So that claims do not meet those behind; not serial ones, and not where one may be there already."""
+
+    def held(*options: dict[str, Any]) -> list[bool]:
+        batch = [{"type_name": "note", "partition_key": "k", **each} for each in options]
+        rows = surface.sql("SELECT id FROM {s}.enqueue_many(%s)", json.dumps(batch))
+        return [surface.job(row[0]).held for row in rows]
+
+    assert held({}, {}, {"queue": "other"}, {"ordering": "serial"}, {}) == [False, True, False, False, True]
+    surface.sql("DELETE FROM {s}.job")
+    assert held({"id": ID}, {}) == [False, False]
+    assert held({"dedup": "d"}, {}) == [False, False]
 
 
 # --- deduplication: the same steps through Python and through SQL end the same ----------------------------------------
@@ -319,7 +485,20 @@ def test_reject_names_the_holder(surface: Surface) -> None:
     assert (caught.value.sqlstate, caught.value.diag.message_detail) == ("HF005", holder)
     batch = [{"type_name": "note", "dedup": "z", "on_conflict": "reject"}] * 2
     assert surface.refusal("SELECT {s}.enqueue_many(%s)", json.dumps(batch)) == "HF005"
+    batch = [{"type_name": "note", "dedup": "k"}, {"type_name": "note", "dedup": "k", "on_conflict": "reject"}]
+    with pytest.raises(psycopg.Error) as caught:
+        surface.sql("SELECT {s}.enqueue_many(%s)", json.dumps(batch))
+    assert (caught.value.sqlstate, caught.value.diag.message_detail) == ("HF005", holder)
     assert surface.one("SELECT count(*) FROM {s}.job") == 1
+
+
+def test_the_id_of_another_job(surface: Surface) -> None:
+    """The same job sent again is kept; an id that another type has is refused."""
+    own = surface.enqueue()
+    assert surface.enqueue(id=UUID(own)) == own
+    with pytest.raises(psycopg.Error, match="id => ") as caught:
+        surface.sql("SELECT {s}.enqueue('bulky', id => %s)", own)
+    assert (caught.value.sqlstate, "'note'" in str(caught.value.diag.message_hint)) == ("HF006", True)
 
 
 def test_an_old_holder_gives_way_to_a_window(surface: Surface) -> None:
@@ -436,10 +615,7 @@ def test_a_blocker_that_ends_meanwhile_strands_nobody(surface: Surface) -> None:
         ending.execute(surface.text("SELECT {s}.complete(%s, %s)"), [job_id, generation])
         thread = threading.Thread(target=lambda: done.append(_enqueue_behind(surface, blocker)))
         thread.start()
-        wait_for(
-            lambda: surface.one("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"),
-            "the enqueue waits",
-        )
+        wait_for(surface.is_somebody_waiting, "the enqueue waits")
         assert done == []
         ending.commit()
         thread.join(30)
@@ -456,10 +632,7 @@ def test_an_enqueue_that_came_first_is_told(surface: Surface) -> None:
         assert row is not None
         thread = threading.Thread(target=lambda: _complete(surface, job_id, generation))
         thread.start()
-        wait_for(
-            lambda: surface.one("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"),
-            "the completion waits",
-        )
+        wait_for(surface.is_somebody_waiting, "the completion waits")
         enqueuing.commit()
         thread.join(30)
     assert surface.job(row[0]).status is Status.PENDING

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from holdfast import App
-from holdfast.notify.open import work_channel
+from holdfast.notify.channels import work_channel
 from holdfast.sql import SqlLibrary, Style
 from holdfast.stores.known import known_functions
 from tests.conformance.sql_surface.conftest import Surface

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from holdfast.sql.library import role_name
+from holdfast.stores import StoreConfig, open_store
 from tests.conformance.sql_surface.conftest import ROLES, Surface
 
 GONE = "'0198c5a0-5b1e-7c3a-9d1b-3f2a6c0e4d11'"
@@ -17,7 +19,10 @@ WORK = (
     *(f"renew({GONE}, 1)", f"complete({GONE}, 1)", f"fail({GONE}, 1, 'no')", f"snooze({GONE}, 1, '1 s')"),
     f"release({GONE}, 1)",
 )
-OPERATE = (f"cancel({GONE})", f"retry({GONE})", "remove('note', 'k')", "release_workers('{w}')", "prune('1 day')")
+OPERATE = (
+    *(f"cancel({GONE})", f"retry({GONE})", "remove('note', 'k')", "release_workers('{w}')", "prune('1 day')"),
+    *("pause_queue('q')", "resume_queue('q')", "limit_queue('q')"),
+)
 VIEWS = ("jobs", "chains", "queue_stats", "partition_keys", "stuck_jobs", "dead_letters")
 MAY = {
     "producer": {*ENQUEUE},
@@ -152,3 +157,15 @@ def test_data_stays_data(surface: Surface, text: str) -> None:
     assert (
         surface.refusal("SELECT {s}.enqueue('note', on_conflict => %s, dedup => 'k')", text, role="producer") == "HF006"
     )
+
+
+def test_roles_of_long_names(surface: Surface) -> None:
+    """PostgreSQL cuts names at 63 bytes: four roles stay four, and each schema's are its own."""
+    names = [role_name(schema * 31, prefix * 31, role) for schema in "sS" for prefix in "pP" for role in ("x", *ROLES)]
+    assert len(set(names)) == len(names)
+    assert {len(name.encode()) for name in names} <= set(range(64))
+    assert role_name("holdfast", "", "producer") == "holdfast_producer"
+    store = open_store(surface.app.store.url, StoreConfig(schema="s" * 31, prefix="p" * 31))
+    sql = store.roles_sql()
+    for role in ROLES:
+        assert sql.count(f'CREATE ROLE "{role_name("s" * 31, "p" * 31, role)}"') == 1

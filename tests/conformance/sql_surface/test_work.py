@@ -10,8 +10,8 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from holdfast import Status, WorkerConfig
-from tests.conformance.sql_surface.conftest import Surface
+from holdfast import Status
+from tests.conformance.sql_surface.conftest import REAPER, Surface
 
 GONE = "0198c5a0-5b1e-7c3a-9d1b-3f2a6c0e4d11"
 
@@ -197,6 +197,17 @@ def test_fail_until_dead(surface: Surface) -> None:
         assert [record.attempt for record in client.list_attempts(job_id)] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("message", [None, ""])
+def test_fail_without_a_message(surface: Surface, message: str | None) -> None:
+    """What is shown of the failure says so."""
+    job_id = surface.enqueue()
+    surface.claim()
+    surface.sql("SELECT {s}.fail(%s, 1, %s)", job_id, message)
+    found = surface.job(job_id).last_attempt_error
+    assert found is not None
+    assert (found.type, found.message) == ("Error", "failed without a message")
+
+
 @pytest.mark.parametrize(
     ("options", "arguments", "setting", "outcome"),
     [
@@ -236,6 +247,25 @@ def test_retry_delays(surface: Surface, retry: str, attempt: int, low: float, hi
     assert surface.one("SELECT {s}.fail(%s, 1, 'no')", job_id) == "pending"
     waits = surface.one("SELECT extract(epoch FROM ready_at - statement_timestamp())::float8 FROM {s}.job")
     assert low - 1 < waits < high + 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "seconds"),
+    [
+        ({"retry_initial": 600}, 600),
+        ({"retry_initial": 600, "retry_initial:note": 1200, "retry_initial:other": 5}, 1200),
+        ({"retry_maximum": 0.5, "retry_jitter": 0}, 0.5),
+    ],
+)
+def test_delays_as_they_are_set(surface: Surface, settings: dict[str, float], seconds: float) -> None:
+    """An operator's setting for the type wins over one for all, and that over the type's policy."""
+    for name, value in settings.items():
+        surface.sql("INSERT INTO {s}.setting VALUES (%s, %s::text::json, now())", name, str(value))
+    job_id = surface.enqueue()
+    ((generation,),) = [(job["lease_generation"],) for job in surface.claim()]
+    surface.sql("SELECT {s}.fail(%s, %s, 'no')", job_id, generation, role="worker")
+    (waits,) = surface.sql("SELECT extract(epoch FROM ready_at - now())::float8 FROM {s}.job WHERE id = %s", job_id)[0]
+    assert seconds * 0.85 - 5 <= waits <= seconds * 1.15
 
 
 def test_delay_given(surface: Surface) -> None:
@@ -323,15 +353,7 @@ async def test_a_silent_worker_is_reaped_and_a_beating_one_is_not(surface: Surfa
     silent, beating = surface.enqueue("bulky"), surface.enqueue("bulky")
     assert [str(job["id"]) for job in surface.claim("silent", queues=["bulk"])] == [silent]
     assert [str(job["id"]) for job in surface.claim("beating", queues=["bulk"])] == [beating]
-    config = WorkerConfig(
-        queues=["elsewhere"],
-        heartbeat=timedelta(seconds=0.3),
-        dead_after=timedelta(seconds=1.5),
-        lease=timedelta(seconds=4),
-        renew=timedelta(seconds=1),
-        is_notified=False,
-    )
-    async with surface.app.worker(config=config):
+    async with surface.app.worker(config=REAPER):
         for _ in range(200):
             await asyncio.sleep(0.1)
             surface.sql("SELECT {s}.renew(%s, 1, '60 seconds')", beating)
@@ -377,3 +399,22 @@ def test_a_registered_type_is_one_for_python_too(surface: Surface) -> None:
     assert (str(job["id"]), job["type_name"]) == (job_id, "thumbnail")
     (row,) = surface.sql("SELECT queue, max_attempts, retry FROM {s}.job_type WHERE name = 'thumbnail'")
     assert row == ("images", 9, {"max_attempts": 9, "initial": 5.0, "factor": 2, "maximum": 3600.0, "jitter": 0.1})
+
+
+def test_reason_of_a_cancellation_stays(surface: Surface) -> None:
+    """It is the job's error in the end, whatever the worker says."""
+    job_id = surface.one("SELECT {s}.enqueue('note')")
+    ((generation,),) = surface.sql("SELECT lease_generation FROM {s}.claim('w1')")
+    assert surface.one("SELECT {s}.cancel(%s, 'fraud')", job_id) == "requested"
+    assert surface.one("SELECT {s}.fail(%s, %s, 'stopped')", job_id, generation) == "cancelled"
+    assert surface.one("SELECT last_attempt_error ->> 'message' FROM {s}.job WHERE id = %s", job_id) == "fraud"
+    assert surface.one("SELECT error ->> 'message' FROM {s}.job_attempt WHERE job_id = %s", job_id) == "stopped"
+
+
+@pytest.mark.parametrize("how", ["release(%s, %s)", "snooze(%s, %s, '0')"])
+def test_what_was_claimed_was_started(surface: Surface, how: str) -> None:
+    """Put off or given back, it no longer expires."""
+    job_id = surface.one("SELECT {s}.enqueue('note', expires => now() + interval '1 h')")
+    ((generation,),) = surface.sql("SELECT lease_generation FROM {s}.claim('w1')")
+    surface.sql(f"SELECT {{s}}.{how}", job_id, generation)
+    assert surface.one("SELECT expires_at FROM {s}.job WHERE id = %s", job_id) is None

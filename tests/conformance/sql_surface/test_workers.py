@@ -10,15 +10,14 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast import App, Client, Job, Retry, WorkerConfig
+from holdfast import App, Client, Job, Retry
 from holdfast.errors import ChainFailed
-from tests.conformance.sql_surface.conftest import Surface, psql_program
+from tests.conformance.sql_surface.conftest import REAPER, Surface, psql_program
 from tests.crew.waiting import wait_for
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "workers"
@@ -107,13 +106,13 @@ def foreign(request: pytest.FixtureRequest, surface: Surface, tmp_path: Path) ->
     app = App(surface.url, schema=surface.schema, notify=False)
 
     @app.job(queue="foreign")
-    def echo_back(text: str, number: int | None = None) -> dict[str, Any]: ...  # type: ignore[empty-body]
+    def echo_back(text: str, number: int | None = None) -> dict[str, Any]: ...  # type: ignore[empty-body]  # handled elsewhere
 
     @app.job(queue="foreign", retry=Retry(max_attempts=2, initial=0))
     def fails() -> None: ...
 
     @app.job(queue="foreign", retry=Retry(max_attempts=5, initial=0))
-    def slow() -> str: ...  # type: ignore[empty-body]
+    def slow() -> str: ...  # type: ignore[empty-body]  # handled elsewhere
 
     @app.job(queue="foreign", retry=Retry(max_attempts=1))
     def babbles() -> None: ...
@@ -173,15 +172,7 @@ async def test_killed_in_the_middle(foreign: Foreign) -> None:
     await asyncio.to_thread(foreign.runs, 1)
     first.send_signal(signal.SIGKILL)
     await asyncio.to_thread(first.wait, 10)
-    brisk = WorkerConfig(
-        queues=["elsewhere"],
-        heartbeat=timedelta(seconds=0.3),
-        dead_after=timedelta(seconds=1.5),
-        lease=timedelta(seconds=4),
-        renew=timedelta(seconds=1),
-        is_notified=False,
-    )
-    async with foreign.app.worker(config=brisk):
+    async with foreign.app.worker(config=REAPER):
         await asyncio.to_thread(foreign.start)
         await asyncio.to_thread(foreign.runs, 2)
         assert foreign.client.get_job(job_id).status == "running"

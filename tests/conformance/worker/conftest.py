@@ -11,7 +11,7 @@ import inspect
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -24,13 +24,16 @@ import pytest
 from holdfast import App, Context, Job, JobHandle, SyncContext, WorkerConfig
 from holdfast.testing import FakeClock
 from tests.conformance.backdoors import PostgresBackdoor, SqliteBackdoor
-from tests.crew.fixtures import EVERY_POSTGRES
+from tests.crew.fixtures import EVERY_POSTGRES, no_leaks
+from tests.crew.leaks import nobody_is_connected
 from tools.postgres_server import INSTALL_HINT, PostgresAddress
+
+__all__ = ["no_leaks"]
 
 BRISK = WorkerConfig(
     concurrency=4,
     heartbeat=timedelta(seconds=0.2),
-    dead_after=timedelta(seconds=10),
+    dead_after=timedelta(seconds=30),
     poll=timedelta(seconds=0.2),
     stop_deadline=timedelta(seconds=5),
 )
@@ -98,6 +101,11 @@ class Tx:
     async def commit(self) -> None:
         await settled(self.connection.commit())
 
+    async def try_to_commit(self) -> None:
+        """Psycopg takes the commit of a transaction that has failed for a rollback; sqlite3 refuses it."""
+        with suppress(sqlite3.DatabaseError):
+            await self.commit()
+
     async def rollback(self) -> None:
         await settled(self.connection.rollback())
 
@@ -131,9 +139,10 @@ class Ground:
         context = Context if self.kind == "async" else SyncContext
         first = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=context)
         named = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
-        handler.__signature__ = inspect.Signature([first, *named])  # type: ignore[attr-defined]
+        handler.__signature__ = inspect.Signature([first, *named])  # type: ignore[attr-defined]  # inspect.signature() reads it
         handler.__annotations__ = {"ctx": context, "return": result} | {one.name: int for one in named}
-        return self.app.job(name=body.__name__, **options)(handler)
+        handle: JobHandle[..., Any] = self.app.job(name=body.__name__, **options)(handler)
+        return handle
 
     async def put(self, handle: JobHandle[..., Any], **arguments: Any) -> str:
         """Enqueue; the id."""
@@ -154,7 +163,18 @@ class Ground:
 
     def sql(self, text: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """Plain SQL; `{job}` and the like stand for the tables."""
-        names = ("job", "job_step", "job_log", "processed", "worker")
+        names = (
+            "job",
+            "job_blocker",
+            "job_step",
+            "job_signal",
+            "job_log",
+            "processed",
+            "worker",
+            "prefetch",
+            "audit",
+            "retired",
+        )
         prefix = "holdfast." if self.app.store.dialect == "postgres" else "holdfast_"
         return list(self.backdoor.execute(text.format_map({name: prefix + name for name in names}), parameters))
 
@@ -221,17 +241,25 @@ def place(
     request: pytest.FixtureRequest,
     sqlite_file: Path,
     migrated_databases: Callable[[int], tuple[str, PostgresBackdoor]],
-) -> tuple[str, Any]:
+    postgres_addresses: dict[int, PostgresAddress],
+) -> Iterator[tuple[str, Any]]:
     """URL and backdoor of a migrated database without rows, with a table of the application's own."""
     if request.param == "sqlite":
         file = SqliteBackdoor(str(sqlite_file))
         file.execute("CREATE TABLE orders (id integer)", {})
-        return f"sqlite:///{sqlite_file}", file
-    url, backdoor = migrated_databases(int(request.param.removeprefix("pg")))
-    tables = ("job", "job_attempt", "job_blocker", "job_step", "job_log", "processed", "worker", "prefetch")
+        yield f"sqlite:///{sqlite_file}", file
+        return
+    major = int(request.param.removeprefix("pg"))
+    url, backdoor = migrated_databases(major)
+    tables = (
+        *("job", "job_attempt", "job_blocker", "job_step", "job_signal", "job_log", "processed", "worker", "prefetch"),
+        *("retired", "leader", "origin", "stats", "throughput", "queue", "queue_share", "limited_key", "schedule"),
+        *("job_type", "job_archive", "service", "setting", "deduplication"),
+    )
     names = [*(f"holdfast.{table}" for table in tables), "public.orders"]
     backdoor.execute("; ".join(f"DELETE FROM {name}" for name in names), {})
-    return url, backdoor
+    yield url, backdoor
+    nobody_is_connected(postgres_addresses[major], url.rpartition("/")[2], allowed=1)  # the backdoor
 
 
 async def _ground(place: tuple[str, Any], kind: str, clock: FakeClock | None, **options: Any) -> AsyncIterator[Ground]:

@@ -9,13 +9,20 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast import Cancellation, Retry, Snooze, Status
+from holdfast import Cancellation, Job, Retry, Snooze, Status
 from tests.conformance.worker.conftest import BRISK, Ground, Hand
 
 #: renewals come too late to tell anybody anything
 HINTED = replace(BRISK, lease=timedelta(seconds=120), renew=timedelta(seconds=60))
 #: how long it may take until a handler is told; a busy machine is given some more than the second that is promised
 SOON_SECONDS = 2.0
+
+
+async def errors_of(ground: Ground, job: Job) -> tuple[str, list[str]]:
+    """Why the job ended, and what each of its attempts raised."""
+    assert job.last_attempt_error is not None
+    attempts = await ground.client.list_attempts(job)
+    return job.last_attempt_error.type, [attempt.error.type for attempt in attempts if attempt.error]
 
 
 async def test_running_jobs_are_told_within_a_second(live_ground: Ground) -> None:
@@ -39,8 +46,7 @@ async def test_running_jobs_are_told_within_a_second(live_ground: Ground) -> Non
         took = time.monotonic() - began
     assert ground.seen == ["started", Cancellation.CANCELLED]
     assert took < SOON_SECONDS
-    assert job.last_attempt_error is not None
-    assert job.last_attempt_error.type == "RuntimeError"
+    assert await errors_of(ground, job) == ("Cancelled", ["RuntimeError"])
 
 
 async def test_success_wins(live_ground: Ground) -> None:
@@ -93,8 +99,7 @@ async def test_deaf_tasks_are_cancelled_after_a_grace(
         await ground.until(lambda: ground.seen)
         await ground.client.cancel(job_id)
         job = await ground.until_status(job_id, "cancelled")
-    assert job.last_attempt_error is not None
-    assert job.last_attempt_error.type == ("RuntimeError" if kind == "thread" else "Cancel")
+    assert await errors_of(ground, job) == ("Cancelled", ["RuntimeError" if kind == "thread" else "Cancel"])
     assert job.attempt == 1
 
 
@@ -161,3 +166,18 @@ async def test_waiting_in_the_buffer_is_cancelled_without_a_start(live_ground: G
         for job_id, status in ((first, Status.COMPLETED), (second, Status.CANCELLED)):
             await ground.until_status(job_id, status)
     assert ground.seen == [1]
+
+
+async def test_a_handler_that_blocks_the_loop_past_its_timeout_has_failed(live_ground: Ground) -> None:
+    """Its clock could not strike while it ran; its time was up all the same."""
+    ground = live_ground
+
+    async def work(_: Hand) -> str:
+        time.sleep(0.6)  # noqa: ASYNC251 - that is the point
+        return "too late"
+
+    job_id = await ground.put(ground.job(work, timeout=0.2, retry=Retry(max_attempts=1)))
+    async with ground.app.worker(config=BRISK):
+        job = await ground.until_status(job_id, "dead_letter")
+    assert job.last_attempt_error is not None
+    assert job.last_attempt_error.type == "JobTimeout"

@@ -10,7 +10,7 @@ from typing import Any, NotRequired, TypedDict
 import pydantic
 import pytest
 
-from holdfast import App, JobHandle, Status
+from holdfast import App, JobHandle, Retry, Status, SyncContext
 from holdfast.errors import DuplicateJobType, InvalidJobType, InvalidOption, InvalidPayload
 from holdfast.testing import Drained, adrain
 from tests.conformance.worker.conftest import BRISK, Ground, Hand
@@ -101,7 +101,7 @@ async def test_a_bad_payload_inside_a_handler_is_a_failure(ground: Ground) -> No
 
 
 async def test_aliases(ground: Ground) -> None:
-    """Jobs stored under an earlier name run under the new one; keys of `once` are the new one's."""
+    """Jobs stored under an earlier name run under the new one; keys of `once` are the same."""
 
     async def send_mail(hand: Hand, number: int) -> str:
         async with hand.connection() as own:
@@ -125,6 +125,32 @@ async def test_aliases(ground: Ground) -> None:
     assert (job.type_name, job.output) == ("send_mail", "send_mail 2 False")
     assert handle.name == "send_mail"
     assert list(ground.app.job_types) == ["send_mail"]
+
+
+async def test_keys_of_once_hold_under_every_name(ground: Ground) -> None:
+    """Old code did it, and failed after; new code, which has renamed the type, gets the job: it is done."""
+
+    async def charge(hand: Hand) -> str:
+        async with hand.transaction() as own:
+            return str(await hand.once("order:1", tx=own.tx))
+
+    def define(other: App) -> None:
+        @other.job(name="pay", retry=Retry(initial=1, jitter=0))
+        def pay(ctx: SyncContext) -> str:
+            with ctx.transaction() as tx:
+                ground.seen.append(ctx.once("order:1", tx=tx))
+            raise RuntimeError("the deploy comes")
+
+    new = ground.job(charge, aliases=["pay"])
+    job_id = str((await ground.client.enqueue(ground.app.call("pay"))).id)
+    ground.sql("UPDATE {job} SET type_name = 'pay', chain_type_name = 'pay'")
+    assert await drain_other(ground, define) == Drained(retried=1)
+    assert ground.clock is not None
+    ground.clock.advance(1)
+    fresh = await ground.put(new)
+    assert await adrain(ground.app) == Drained(completed=2)
+    assert ground.seen == [True]
+    assert [(await ground.get(each)).output for each in (job_id, fresh)] == ["False", "False"]
 
 
 def test_aliases_are_checked() -> None:

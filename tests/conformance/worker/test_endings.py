@@ -107,4 +107,4 @@ def test_snooze_wants_one_time() -> None:
     with pytest.raises(InvalidOption, match="delay"):
         Snooze(-1)
     with pytest.raises(InvalidOption, match="when"):
-        RetryAt("tomorrow")  # type: ignore[arg-type]
+        RetryAt("tomorrow")  # type: ignore[arg-type]  # that is the point

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -120,7 +121,7 @@ async def test_lease_lost_before(ground: Ground) -> None:
             await own.write(1)
             with pytest.raises(LeaseLost):
                 await hand.complete(tx=own.tx)
-            await own.commit()
+            await own.try_to_commit()
         ground.seen.append(hand.cancelled)
 
     job_id = await ground.put(ground.job(work))
@@ -142,13 +143,34 @@ async def test_twice(ground: Ground) -> None:
             await own.write(2)
             with pytest.raises(LeaseLost) as caught:
                 await hand.complete("second", tx=own.tx)
-            assert caught.value.reason == "completed_elsewhere"
-            await own.commit()
+            assert caught.value.reason == "completed_here"
+            await own.try_to_commit()
 
     job_id = await ground.put(ground.job(work))
     assert await adrain(ground.app) == Drained(completed=1)
     assert (await ground.get(job_id)).output == "first"
     assert ground.orders() == [1]
+
+
+async def test_twice_in_one_transaction(ground: Ground) -> None:
+    """The error says that it was this handler; neither the completion nor the writes happen."""
+
+    async def work(hand: Hand) -> Any:
+        if ground.seen:
+            return
+        async with hand.connection() as own:
+            await own.write(1)
+            await hand.complete("first", tx=own.tx)
+            with pytest.raises(LeaseLost, match="this handler has completed it already") as caught:
+                await hand.complete("second", tx=own.tx)
+            ground.seen.append(caught.value.reason)
+            await own.rollback()
+
+    job_id = await ground.put(ground.job(work))
+    await adrain(ground.app)
+    assert ground.seen == ["completed_here"]
+    assert (await ground.get(job_id)).status is not Status.COMPLETED
+    assert ground.orders() == []
 
 
 async def test_again_after_a_rollback(ground: Ground) -> None:
@@ -390,3 +412,51 @@ async def test_a_continuation_that_cannot_be_written_is_a_failure(ground: Ground
     job = await ground.get(job_id)
     assert job.last_attempt_error is not None
     assert job.last_attempt_error.type == "ChainNotFound"
+
+
+async def test_what_cannot_be_written_follows_the_policy_of_its_type(ground: Ground) -> None:
+    """Its attempts, and its delays, which grow: a type with two attempts is a dead letter after two."""
+    assert ground.clock is not None
+
+    async def second(hand: Hand) -> None: ...
+
+    seconds = ground.job(second)
+
+    async def first(hand: Hand) -> Any:
+        nowhere = "0198c5a0-5b1e-7c3a-9d1b-3f2a6c0e4d11"
+        return await hand.continue_with(seconds.call().options(blockers=[nowhere]))
+
+    policy = Retry(max_attempts=3, initial=timedelta(minutes=7), factor=3, jitter=0)
+    job_id = await ground.put(ground.job(first, retry=policy))
+    for minutes in (7, 21):
+        assert await adrain(ground.app) == Drained(retried=1)
+        assert (await ground.get(job_id)).ready_at == ground.clock.now + timedelta(minutes=minutes)
+        ground.clock.advance(timedelta(minutes=minutes))
+    assert await adrain(ground.app) == Drained(dead=1)
+    job = await ground.get(job_id)
+    assert (job.status, job.attempt) == (Status.DEAD_LETTER, 3)
+    assert job.last_attempt_error is not None
+    assert "could not be stored" in (job.last_attempt_error.traceback or "")
+
+
+async def test_what_cannot_be_written_is_repeated_only_if_the_policy_says_so(ground: Ground) -> None:
+    """A type that repeats nothing of the kind, and one with two attempts."""
+    assert ground.clock is not None
+
+    async def second(hand: Hand) -> None: ...
+
+    seconds = ground.job(second)
+
+    async def twice(hand: Hand) -> Any:
+        nowhere = "0198c5a0-5b1e-7c3a-9d1b-3f2a6c0e4d11"
+        return await hand.continue_with(seconds.call().options(blockers=[nowhere]))
+
+    async def never(hand: Hand) -> Any:
+        nowhere = "0198c5a0-5b1e-7c3a-9d1b-3f2a6c0e4d11"
+        return await hand.continue_with(seconds.call().options(blockers=[nowhere]))
+
+    await ground.put(ground.job(twice, retry=Retry(max_attempts=2)))
+    await ground.put(ground.job(never, retry=Retry(never=(LookupError,))))
+    assert await adrain(ground.app) == Drained(retried=1, dead=1)
+    ground.clock.advance(timedelta(minutes=1))
+    assert await adrain(ground.app) == Drained(dead=1)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import Blocker, Cancellation, Retry, Status
-from holdfast.errors import LeaseLost
+from holdfast.errors import DuplicateStep, LeaseLost
 from holdfast.operations.write_logs import list_logs
 from holdfast.testing import Drained, adrain
 from tests.conformance.worker.conftest import BRISK, Ground, Hand, settled
@@ -160,6 +160,62 @@ async def test_a_step_in_the_handlers_transaction(ground: Ground) -> None:
     assert ground.orders() == [2, 3]
 
 
+@pytest.mark.parametrize("own_kind", ["connection", "transaction"])
+async def test_a_transaction_that_was_rolled_back_may_be_repeated(ground: Ground, own_kind: str) -> None:
+    """With the same steps: what was not committed has not happened, and its names are free."""
+    calls: list[int] = []
+
+    async def work(hand: Hand) -> None:
+        for number in (1, 2, 3):
+            with suppress(ZeroDivisionError):
+                async with getattr(hand, own_kind)() as own:
+
+                    def charge(number: int = number) -> int:
+                        calls.append(number)
+                        if number == 1:
+                            raise ZeroDivisionError
+                        return number
+
+                    assert await hand.step_tx(own.tx, "charge", charge) == number
+                    await own.write(number)
+                    if number == 2:
+                        raise ZeroDivisionError
+                    if own_kind == "connection":
+                        await own.commit()
+
+    await ground.put(ground.job(work))
+    assert await adrain(ground.app) == Drained(completed=1)
+    assert calls == [1, 2, 3]
+    assert ground.orders() == [3]
+    ((result,),) = ground.sql("SELECT CAST(result AS text) FROM {job_step}")
+    assert result == "3"
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+async def test_a_name_used_twice_in_transactions_is_an_error(ground: Ground, is_same: bool) -> None:
+    """In one, or in a second one after the commit of the first; or of an earlier attempt's."""
+
+    async def work(hand: Hand) -> None:
+        async with hand.connection() as own:
+            await hand.step_tx(own.tx, "charge", lambda: 1)
+            if not is_same:
+                await own.commit()
+            with pytest.raises(DuplicateStep):
+                await hand.step_tx(own.tx, "charge", lambda: 2)
+            with pytest.raises(DuplicateStep):
+                await hand.step("charge", lambda: 2)
+            await own.commit()
+        if hand.attempt == 1:
+            raise RuntimeError("once more")
+
+    job_id = await ground.put(ground.job(work, retry=SOON))
+    assert ground.clock is not None
+    for _ in range(2):
+        await adrain(ground.app)
+        ground.clock.advance(1)
+    assert (await ground.get(job_id)).status is Status.COMPLETED
+
+
 async def test_a_stale_step_spoils_the_transaction(ground: Ground) -> None:
     """What was to be tied to it cannot be committed, even if the handler swallows the error."""
 
@@ -171,12 +227,12 @@ async def test_a_stale_step_spoils_the_transaction(ground: Ground) -> None:
             await own.write(1)
             with pytest.raises(LeaseLost):
                 await hand.step_tx(own.tx, "late", lambda: 1)
-            await own.commit()
+            await own.try_to_commit()
         async with hand.connection() as own:
             await own.write(2)
             with pytest.raises(LeaseLost):
                 await hand.once("key", tx=own.tx)
-            await own.commit()
+            await own.try_to_commit()
 
     await ground.put(ground.job(work))
     await adrain(ground.app)
@@ -369,8 +425,7 @@ async def test_a_locked_row_holds_up_a_step_for_a_while_only(
     live_ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The handler's own open transaction has the row: an error that says so, instead of waiting for ever."""
-    monkeypatch.setattr("holdfast.worker.context._PATIENCE_SECONDS", 0.2)
-    monkeypatch.setattr("holdfast.worker.sync_context._PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("holdfast.worker.waits._PATIENCE_SECONDS", 0.2)
     ground = live_ground
 
     async def work(hand: Hand) -> str:

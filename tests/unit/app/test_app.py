@@ -124,7 +124,7 @@ def test_decorator_without_parentheses(app: App) -> None:
     """The commonest slip gets its own words."""
     with pytest.raises(InvalidJobType, match="parentheses"):
 
-        @app.job  # type: ignore[arg-type]  # that is the slip
+        @app.job  # type: ignore[call-overload]  # that is the slip
         def work() -> None: ...
 
 

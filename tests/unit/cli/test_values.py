@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import click
 import pytest
 
-from holdfast.cli.values import duration, instant, shown_duration
+from holdfast.cli.values import duration, instant, shown_duration, size
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,19 @@ def test_bad_instants_are_named(text: str, way_out: str) -> None:
     """A time without a zone is a question; the message has the answer."""
     with pytest.raises(click.BadParameter, match=way_out):
         instant(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1", 1), ("512K", 2**19), ("1.5g", 3 * 2**29), ("512MiB", 2**29), ("500MB", 500_000_000), (" 2 Gi ", 2**31)],
+)
+def test_sizes(text: str, expected: int) -> None:
+    """A number is bytes; a unit may follow."""
+    assert size(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "M", "-5", "5 parsecs", "1e9", "5MM"])
+def test_bad_sizes_are_named(text: str) -> None:
+    """What is no size is refused with the forms that are."""
+    with pytest.raises(click.BadParameter, match="is not a size; write bytes"):
+        size(text)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast import App, Call, Chain, Job
+from holdfast import App, Call, Chain
 from holdfast.client.batch import Batch
 from holdfast.errors import InvalidOption
+from holdfast.model.call import EnqueueOptions
 from holdfast.model.ids import Ids, new_id
 from holdfast.model.job import Outcome
+from holdfast.model.job_type import JobType
 from holdfast.model.payload import to_json
 from holdfast.model.status import Status
+from holdfast.operations.copied_lines import MANY
 
 
 @pytest.fixture
@@ -27,47 +29,29 @@ def call(tmp_path: Path) -> Call[Any]:
     return work.call(n=1)
 
 
+def _known(call: Call[Any]) -> dict[str, JobType]:
+    return {call.job_type.name: call.job_type}
+
+
 def answered(batch: Batch, existing: list[str]) -> list[Chain[Any]]:
     """The chains of a plain batch, when the database says that these ids were there before, and completed."""
+    answers: dict[str, Any] = {
+        "enqueue_jobs": [[to_json(existing).decode(), 0]],
+        "find_given": [[job_id, "work", 0, "completed"] for job_id in existing],
+    }
     operation = batch.write(None)
-    next(operation)
+    statement = next(operation)
     try:
-        answer: Any = [[to_json(existing).decode(), 0]]
         while True:
-            operation.send(answer)
-            answer = [[_completed(existing[0])]]
+            statement = operation.send(answers.get(statement.name, ()))
     except StopIteration as end:
         chains: list[Chain[Any]] = end.value
         return chains
 
 
-def _completed(job_id: str) -> bytes:
-    moment = datetime(2026, 1, 1, tzinfo=UTC)
-    job = Job(
-        id=job_id,
-        seq=1,
-        type_name="work",
-        queue="default",
-        priority=0,
-        chain_id=job_id,
-        chain_type_name="work",
-        chain_index=0,
-        input={},
-        status=Status.COMPLETED,
-        held=False,
-        attempt=1,
-        crash_count=0,
-        lease_generation=1,
-        created_at=moment,
-        scheduled_at=moment,
-        ready_at=moment,
-    )
-    return to_json(job)
-
-
 def test_order_and_ids(call: Call[Any]) -> None:
     """Documents in the order of the calls, each with an id of its own."""
-    batch = Batch((call for _ in range(5)), {}, Ids())
+    batch = Batch((call for _ in range(5)), {}, Ids(), _known(call))
     ids = [document.id for document in batch.documents]
     assert ids == sorted(set(ids))
     chains = answered(batch, existing=[])
@@ -75,10 +59,34 @@ def test_order_and_ids(call: Call[Any]) -> None:
     assert {chain.outcome for chain in chains} == {Outcome.CREATED}
 
 
+def test_only_the_first_try_can_be_sure_that_nothing_is_there(call: Call[Any]) -> None:
+    """And only where all ids were made for it, and no job has an option that the short statement leaves out."""
+    batch = Batch([call, call], {}, Ids(), _known(call))
+    assert [next(batch.write(None)).name for _ in range(3)] == ["insert_jobs", "enqueue_jobs", "enqueue_jobs"]
+    others: list[EnqueueOptions] = [{"id": new_id()}, {"tenant": "t"}, {"flags": ["f"]}, {"partition_key": "k"}]
+    for options in others:
+        batch = Batch([call], options, Ids(), _known(call))
+        assert next(batch.write(None)).name == "enqueue_jobs"
+
+
+def test_many_go_as_lines_where_the_store_takes_them(call: Call[Any]) -> None:
+    """The first time; with hints in one transaction."""
+    many = [call] * MANY
+
+    def names(calls: list[Call[Any]], channel: str | None, *, takes_lines: bool) -> list[str]:
+        return [each.name for each in Batch(calls, {}, Ids(), _known(call)).write(channel, takes_lines=takes_lines)]
+
+    assert names(many, None, takes_lines=True) == ["copy_jobs"]
+    assert names(many, "c", takes_lines=True) == ["atomically", "copy_jobs", "notify_work"]
+    assert names(many, "c", takes_lines=False) == names(many[1:], "c", takes_lines=True) == ["insert_jobs"]
+    batch = Batch(many, {}, Ids(), _known(call))
+    assert [next(batch.write(None, takes_lines=True)).name for _ in range(2)] == ["copy_jobs", "enqueue_jobs"]
+
+
 def test_existing_jobs_are_kept(call: Call[Any]) -> None:
     """The answer says which given ids were there before, and in which state."""
     known = new_id()
-    batch = Batch([call.options(id=known), call], {}, Ids())
+    batch = Batch([call.options(id=known), call], {}, Ids(), _known(call))
     first, second = answered(batch, existing=[known])
     assert (first.id, first.outcome, first.status) == (known, Outcome.KEPT, Status.COMPLETED)
     assert (second.outcome, second.status) == (Outcome.CREATED, Status.PENDING)
@@ -93,7 +101,7 @@ def test_one_id_for_several_jobs(call: Call[Any]) -> None:
         ([call.options(id=job_id), call.options(id=job_id.upper())], {}),
     ):
         with pytest.raises(InvalidOption) as caught:
-            Batch(calls, options, Ids())  # type: ignore[arg-type]  # literal options
+            Batch(calls, options, Ids(), _known(call))  # type: ignore[arg-type]  # literal options
         assert caught.value.option == "id"
 
 
@@ -101,17 +109,29 @@ def test_one_id_for_several_jobs(call: Call[Any]) -> None:
 def test_not_a_call(call: Call[Any], wrong: Any) -> None:
     """What was not made with .call(…) is refused, also in the middle of a batch."""
     with pytest.raises(InvalidOption, match=r"call\(") as caught:
-        Batch([call, wrong], {}, Ids())
+        Batch([call, wrong], {}, Ids(), _known(call))
     assert caught.value.option == "call"
 
 
 def test_empty(call: Call[Any]) -> None:
     """No calls make no documents; options are checked all the same."""
-    assert Batch([], {}, Ids()).documents == []
+    assert Batch([], {}, Ids(), {}).documents == []
     with pytest.raises(InvalidOption):
-        Batch([], {"priority": 1.5}, Ids())  # type: ignore[typeddict-item]
+        Batch([], {"priority": 1.5}, Ids(), {})  # type: ignore[typeddict-item]  # that is the point
 
 
-def test_queues(call: Call[Any]) -> None:
-    """Each once, for the hints."""
-    assert Batch([call, call.options(queue="b"), call], {}, Ids()).queues == {"default", "b"}
+def test_work(call: Call[Any]) -> None:
+    """How much there is in which queue, for the hints."""
+    batch = Batch([call, call.options(queue="b"), call], {}, Ids(), _known(call))
+    assert batch.work == {"default": 2, "b": 1}
+    assert batch.is_all_told
+
+
+def test_silent_work(call: Call[Any]) -> None:
+    """What nobody is to be told of is not counted; a call's own word wins over the batch's."""
+    batch = Batch([call, call.options(notify=True, queue="b")], {"notify": False}, Ids(), _known(call))
+    assert batch.work == {"b": 1}
+    assert not batch.is_all_told
+    assert Batch([call.options(notify=False)], {}, Ids(), _known(call)).work == {}
+    with pytest.raises(InvalidOption, match="notify"):
+        Batch([call], {"notify": "no"}, Ids(), _known(call))  # type: ignore[typeddict-item]  # that is the point

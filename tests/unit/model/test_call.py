@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_type_hints
 
@@ -12,9 +13,12 @@ import pytest
 from holdfast.errors import InvalidOption
 from holdfast.model.call import Call, EnqueueOptions, JobDocument, check_options
 from holdfast.model.ids import new_id
+from holdfast.model.job import Chain, Outcome
 from holdfast.model.job_type import CallSignature, JobType
 from holdfast.model.payload import PayloadCodec
 from holdfast.model.retry import Retry
+from holdfast.model.ring import bucket_of
+from holdfast.model.status import Status
 
 
 def _handler(n: int) -> None: ...
@@ -56,7 +60,8 @@ def test_options_do_not_change_the_call() -> None:
 def test_none_is_absent() -> None:
     """None means not given, for every option."""
     every: dict[str, Any] = dict.fromkeys(get_type_hints(EnqueueOptions))
-    assert _call().document("x", EnqueueOptions(**every)) == _call().document("x", {})  # type: ignore[typeddict-item]
+    assert _call().document("x", EnqueueOptions(**every)) == _call().document("x", {})  # type: ignore[typeddict-item]  # as it comes from JSON
+    assert _call(queue="slow").options(**every).document("x", {}).queue == "slow"
 
 
 @pytest.mark.parametrize(
@@ -84,6 +89,27 @@ def test_none_is_absent() -> None:
         ("max_attempts", 40_000),
         ("tenant", ""),
         ("tenant", "x" * 201),
+        ("partition_key", ""),
+        ("partition_key", "x" * 201),
+        ("partition_key", "a\tb"),
+        ("partition_key", "a\x00"),
+        ("partition_key", 17),
+        ("ordering", "lifo"),
+        ("ordering", ""),
+        ("ordering", ["fifo"]),
+        ("shards", 0),
+        ("shards", 1025),
+        ("shards", True),
+        ("shards", "2"),
+        ("concurrency_key", ""),
+        ("concurrency_key", 5),
+        ("flags", "gpu"),
+        ("flags", b"gpu"),
+        ("flags", 5),
+        ("flags", [5]),
+        ("flags", [""]),
+        ("flags", {"gpu": 1}),
+        ("flags", [str(number) for number in range(101)]),
         ("headers", {"a": 1}),
         ("headers", {1: "a"}),
         ("headers", {"a": "\x00"}),
@@ -103,6 +129,45 @@ def test_bad_options_are_named(option: str, wrong: object) -> None:
     assert caught.value.option == option
     with pytest.raises(InvalidOption):
         _call().options(**options)
+
+
+@pytest.mark.parametrize(("option", "value"), [("ordering", "fifo"), ("shards", 2)])
+def test_order_needs_a_key(option: str, value: object) -> None:
+    """Found when the call is enqueued: the key may come from either side, or from the type."""
+    options: Any = {option: value}
+    with pytest.raises(InvalidOption, match="needs a partition_key") as caught:
+        _call().document("x", options)
+    assert (caught.value.option, caught.value.value) == (option, value)
+    for document in (
+        _call(**options).document("x", {"partition_key": "k"}),
+        _call(partition_key="k").document("x", options),
+    ):
+        assert document.extras.partition_key in ("k", "k#0", "k#1")
+
+
+def test_partition_key() -> None:
+    """In order of enqueue unless said otherwise, with the bucket that the ring knows."""
+    extras = _call(partition_key="k").document("x", {}).extras
+    assert (extras.partition_key, extras.partition_bucket, extras.ordering) == ("k", bucket_of("k"), "fifo")
+    assert _call(partition_key="k", ordering="serial").document("x", {}).extras.ordering == "serial"
+    assert _call(flags=["b", "a", "b"]).document("x", {}).extras.flags == ["a", "b"]
+    assert _call(flags=(word for word in "ab")).document("x", {}).extras.flags == ["a", "b"]
+    assert _call(flags=[]).document("x", {}).extras.flags is None
+
+
+def test_shards() -> None:
+    """A sub-key by the id, or by the deduplication key; one is the key itself; they fit into a key."""
+    call = _call(partition_key="k", shards=5)
+    found = {call.document(new_id(), {}).extras.partition_key for _ in range(200)}
+    assert found == {f"k#{number}" for number in range(5)}
+    extras = call.document("x", {}).extras
+    assert extras.partition_key is not None
+    assert extras.partition_bucket == bucket_of(extras.partition_key)
+    assert len({call.document(new_id(), {"dedup": "d"}).extras.partition_key for _ in range(20)}) == 1
+    assert call.options(shards=1).document("x", {}).extras.partition_key == "k"
+    assert call.options(partition_key="x" * 195).document("x", {}).extras.partition_key is not None
+    with pytest.raises(InvalidOption, match=r"partition_key='xxx.*195"):
+        call.options(partition_key="x" * 196).document("x", {})
 
 
 def test_at_and_delay_exclude_each_other() -> None:
@@ -132,3 +197,54 @@ def test_accepted_options() -> None:
 def test_call_shows_what_it_is() -> None:
     """The representation names type and arguments."""
     assert repr(_call()) == '<Call send {"n":1}>'
+
+
+_CHAIN: Chain[Any] = Chain(new_id(), "send", Status.PENDING, Outcome.CREATED)
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ([_CHAIN], [_CHAIN.id]),
+        (_CHAIN, [_CHAIN.id]),
+        ((_CHAIN.id,), [_CHAIN.id]),
+        ({uuid.UUID(_CHAIN.id)}, [_CHAIN.id]),
+        ((each for each in [_CHAIN.id]), [_CHAIN.id]),
+        ([], None),
+    ],
+)
+def test_blockers(given: Any, stored: list[str] | None) -> None:
+    """A chain, or chains and ids in anything that can be walked through."""
+    document = _call(blockers=given).document("x", {}) if given != [] else _call().document("x", {"blockers": given})
+    assert document.extras.blockers == stored
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("0198c5a0", "must be a list of chains"),
+        (b"0198c5a0", "must be a list of chains"),
+        (uuid.UUID(_CHAIN.id), "must be a list of chains"),
+        (7, "must be a list of chains"),
+        ({_CHAIN.id: 1}, "must be a list of chains"),
+        ([7], "this is neither"),
+        ([None], "this is neither"),
+        ([[_CHAIN]], "this is neither"),
+        ([""], "printable"),
+        ([_CHAIN, _CHAIN.id], "named twice"),
+        (["x" * 5000], "printable"),
+    ],
+)
+def test_bad_blockers(given: Any, words: str) -> None:
+    """Each is an error about blockers, in a few words."""
+    with pytest.raises(InvalidOption, match=words) as caught:
+        _call(blockers=given)
+    assert caught.value.option == "blockers"
+    assert len(str(caught.value)) < 300
+
+
+def test_calls_are_no_blockers() -> None:
+    """Nor is what was not enqueued yet; its fields are not shown."""
+    with pytest.raises(InvalidOption, match="a Call") as caught:
+        _call(blockers=[_call()])
+    assert len(str(caught.value)) < 200

@@ -49,10 +49,11 @@ def test_missing_ones_are_applied_in_order() -> None:
         ([(2, "second", "0.2.0"), (3, "third", "0.10.0")], "0.9.0", SchemaTooNew),
         ([(2, "second", "0.2.0"), (3, "third", "0.9.0")], "0.10.0", None),
         ([(2, "second", "0.2.0"), (3, "third", "1.0.0")], "1.0.0.dev3", None),
+        ([(2, "second", "0.2.0"), (3, "third", "0.3.0"), (4, "fourth", "0.2.0")], "0.2.0", SchemaTooNew),
     ],
 )
 def test_check(applied: list[tuple[int, str, str]], code: str, error: type[Exception] | None) -> None:
-    """Older: migrate first. Newer: fine as long as it allows this code; versions compare as numbers."""
+    """Older: migrate first. Newer: fine as long as every step of it allows this code; versions compare as numbers."""
     if error is None:
         drive(check_schema(_KNOWN, code), _Database(*applied))
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import InvalidCursor, InvalidOption
@@ -41,6 +41,7 @@ def test_direction() -> None:
         _request("another list", cursor=cursor, newest_first=False)
 
 
+@settings(deadline=None)  # a busy machine is no mistake of the code
 @given(st.one_of(st.text(), st.binary(), st.integers()))
 def test_garbage_is_refused(garbage: object) -> None:
     """Whatever it is."""

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from holdfast.notify.open import work_channel
+from holdfast.notify.channels import work_channel
 from holdfast.sql import Script, SqlLibrary, Style
 from holdfast.sql.library import verbs
 
@@ -72,10 +72,11 @@ def test_parameter_styles() -> None:
     named = _library("postgres", Style.NAMED).script("heartbeat").parts[0]
     pyformat = _library("postgres", Style.PYFORMAT).script("heartbeat").parts[0]
     numbered = _library("postgres", Style.NUMBERED).script("heartbeat").parts[0]
-    assert named.parameters == pyformat.parameters == numbered.parameters == ("now", "status", "worker")
+    assert named.parameters == ("now", "dead_after_ms", "status", "worker")
+    assert named.parameters == pyformat.parameters == numbered.parameters
     assert ":worker" in named.text
     assert "%(worker)s" in pyformat.text
-    assert "$3" in numbered.text
+    assert "$4" in numbered.text
     assert ":worker" not in pyformat.text + numbered.text
 
 
@@ -94,16 +95,17 @@ def test_percent_signs_survive_pyformat() -> None:
 def test_literals_are_numbers() -> None:
     """A limit is written into the text, as a number and nothing else."""
     script = _library("postgres").script("claim_jobs", {"limit": 42})
-    assert script.parts[0].text.count("LIMIT 42") == 2
+    assert script.parts[0].text.count("LIMIT 42") == 3
     with pytest.raises(ValueError, match="DROP"):
-        _library("postgres").script("claim_jobs", {"limit": "1; DROP TABLE job"})  # type: ignore[dict-item]
+        _library("postgres").script("claim_jobs", {"limit": "1; DROP TABLE job"})  # type: ignore[dict-item]  # that is the point
     with pytest.raises(KeyError):
         _library("postgres").script("claim_jobs")
 
 
 def test_parts_in_order() -> None:
     """A script of several statements keeps their order and names; what stands before the first marker is one too."""
-    assert [part.name for part in _library("postgres").script("lock_migrations").parts] == ["first", "schema", "table"]
+    parts = [part.name for part in _library("postgres").script("lock_migrations").parts]
+    assert parts == ["first", "patience", "schema", "table"]
     assert [part.name for part in _library("sqlite").script("enqueue_jobs").parts] == ["existing", "created"]
 
 
@@ -159,7 +161,7 @@ def test_verbs_become_functions() -> None:
     assert "RETURN QUERY WITH lane" in claim.text
     assert "LIMIT $" in claim.text
     assert claim.parameters == ()
-    assert "RETURNS void" in parts["delete_chains"].text
+    assert "RETURNS void" in parts["add_blockers"].text
     assert "plan_cache_mode" in parts["delete_chains"].text
     assert "plan_cache_mode" not in parts["complete_jobs"].text
     assert all(

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from holdfast import App, Blocker, Cancellation, Context, JobError, SyncContext
-from holdfast.errors import DuplicateStep
+from holdfast.errors import ChildFailed, DuplicateStep, SignalTimeout
 from holdfast.testing import LoggedLine, context, sync_context
 
 
@@ -132,3 +132,57 @@ def test_the_same_in_threads() -> None:
     assert (ctx.notes.completed_with, ctx.notes.steps) == ("done", {"one": 6})
     with pytest.raises(RuntimeError, match="drain"):
         ctx.transaction()
+
+
+async def test_waits_of_a_handler() -> None:
+    """A test says what comes of them; what the handler asked for is noted."""
+    app = App("sqlite:////nowhere/at/all.db")
+
+    @app.job()
+    def half(n: int) -> int:
+        return n
+
+    async def handler(ctx: Context) -> list[Any]:
+        await ctx.sleep("nap", 60)
+        heard = await ctx.wait_signal("go", payload=int)
+        silence = await ctx.wait_signal("stop", 5, default=None)
+        left = await ctx.enqueue("left", half.call(1))
+        rest = await ctx.enqueue_many("rest", [half.call(2), half.call(3)])
+        return [heard, silence, await ctx.gather(left), *await ctx.gather(rest)]
+
+    ctx = context(signals={"go": 7}, children={"left": 10, "rest": [20, 30]})
+    assert await handler(ctx) == [7, None, (10,), 20, 30]
+    assert ctx.notes.slept == {"nap": 60}
+    assert [call.payload for call in ctx.notes.enqueued["rest"]] == [b'{"n":2}', b'{"n":3}']
+    with pytest.raises(SignalTimeout):
+        await context().wait_signal("go", 5)
+    failed = ChildFailed("left", "c", "dead_letter", None, None)
+    for on_failure in ("raise", "return"):
+        ctx = context(children={"left": failed})
+        left = await ctx.enqueue("left", half.call(1))
+        if on_failure == "raise":
+            with pytest.raises(ChildFailed):
+                await ctx.gather(left)
+        else:
+            assert await ctx.gather(left, on_failure="return") == (failed,)
+
+
+def test_waits_in_threads() -> None:
+    """The same."""
+    app = App("sqlite:////nowhere/at/all.db")
+
+    @app.job()
+    def half(n: int) -> int:
+        return n
+
+    ctx = sync_context(signals={"go": [1]}, children={"left": 10})
+    until = datetime(2030, 1, 1, tzinfo=UTC)
+    ctx.sleep("nap", until=until)
+    assert ctx.wait_signal("go") == [1]
+    assert ctx.gather(ctx.enqueue("left", half.call(1))) == (10,)
+    assert ctx.gather(ctx.enqueue_many("none", [])) == ()
+    assert ctx.notes.slept == {"nap": until}
+    with pytest.raises(DuplicateStep):
+        ctx.sleep("nap", 1)
+    with pytest.raises(KeyError, match="'right'"):
+        ctx.gather(ctx.enqueue("right", half.call(1)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from holdfast import App, Context, Retry
+from holdfast.model.job_type import JobType
 from holdfast.model.status import Status
 from holdfast.testing import Drained, FakeClock, adrain, assert_enqueued, drain, temporary_app
 
@@ -189,7 +191,7 @@ async def test_adrain(app: App) -> None:
 
     async with app.async_client() as client:
         await client.enqueue(work.call(n=1))
-        with pytest.raises(RuntimeError, match="await adrain"):
+        with pytest.raises(RuntimeError, match=r"await app\.adrain"):
             drain(app)
         assert await adrain(app) == Drained(completed=1)
 
@@ -297,3 +299,53 @@ def test_retries_run_in_fake_time(app: App, clock: FakeClock) -> None:
     assert [(attempt, (moment - start) // timedelta(hours=1)) for attempt, moment in seen] == [
         (1, 0), (2, 1), (3, 3), (4, 7), (5, 15), (6, 31),
     ]  # fmt: skip
+
+
+def test_drain_expires(app: App, clock: FakeClock) -> None:
+    """What nobody started in time is cancelled, and who waited for it learns of it in the same drain."""
+
+    @app.job(expires=60)
+    def work() -> None: ...
+
+    @app.job()
+    def after() -> None: ...
+
+    with app.client() as client:
+        late = client.enqueue(work.call(), delay=120)
+        behind = client.enqueue(after.call(), blockers=[late], on_blocker_failure="run")
+        assert drain(app) == Drained()
+        clock.advance(61)
+        assert drain(app) == Drained(completed=1, expired=1)
+        assert client.get_job(late.id).status is Status.CANCELLED
+        assert client.get_job(behind.id).status is Status.COMPLETED
+
+
+def test_like_has_every_option(tmp_path: Path) -> None:
+    """Queue, priority, retry, timeout, expiry, key and other names of a job type are those of the original."""
+    original = App(f"sqlite:///{tmp_path / 'never-opened.db'}")
+
+    @original.job(
+        name="deliver",
+        aliases=["send"],
+        queue="mail",
+        priority=3,
+        retry=Retry(max_attempts=2),
+        timeout=7,
+        expires=60,
+        dedup=lambda order: f"order:{order}",
+    )
+    def deliver(order: int) -> None: ...
+
+    clock = FakeClock()
+    with temporary_app(original, clock=clock) as app, app.client() as client:
+        for call in (deliver.call(1), app.call("send", 1), app.job_types["deliver"].call(1)):
+            chain = client.enqueue(call)
+            job = client.get_job(chain.id)
+            assert (job.type_name, job.queue, job.priority, job.timeout_ms) == ("deliver", "mail", 3, 7_000)
+            assert (job.deduplication_key, job.expires_at) == ("order:1", clock.now + timedelta(seconds=60))
+        assert len(list(client.list_jobs().items)) == 1
+        for field in dataclasses.fields(JobType):
+            copied = getattr(app.job_types["deliver"].job_type, field.name)
+            assert copied == getattr(original.job_types["deliver"].job_type, field.name)
+        clock.advance(61)
+        assert drain(app) == Drained(expired=1)

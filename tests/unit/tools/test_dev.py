@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,17 @@ class TestMissingDebianProgram:
         monkeypatch.setenv("CI", "true")
         with pytest.raises(dev.Failed, match="tests through a pooler"):
             dev.provide_debian_programs([PROGRAM])
+
+    def test_what_can_be_unpacked_is_not_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Installed, it would start a service; without an index it is a missing program like any other."""
+        program = dev.DebianProgram("pgbouncer", ("pgbouncer",), "tests through a pooler", libraries=("libc-ares2",))
+        installed: list[str] = []
+        monkeypatch.setattr(dev, "can_install_packages", lambda: True)
+        monkeypatch.setattr(dev, "apt_install", installed.extend)
+        for is_to_be_had, expected in ((True, []), (False, ["pgbouncer"])):
+            monkeypatch.setattr(dev, "unpack_packages", lambda *_, answer=is_to_be_had: answer)
+            dev.provide_debian_programs([program])
+            assert installed == expected
 
 
 class TestPythonWithoutPip:
@@ -117,16 +130,17 @@ class TestWhatRuns:
 
         monkeypatch.setattr(dev, "run_in_the_open", record)
         monkeypatch.setattr(dev, "run_captured", record)
+        monkeypatch.setattr(dev, "newer_python_steps", list)
         return commands
 
     def test_test_alone_checks_everything_and_runs_all_tests(self, ran: list[tuple[str, ...]]) -> None:
         assert dev.test([]) == 0
         assert {command[0] for command in ran} >= {"ruff", "mypy", "basedpyright", "lint-imports", "pytest"}
-        assert ran[-1] == dev.PYTEST
+        assert ran[-1] == dev.ALL_TESTS
 
     def test_after_two_dashes_come_more_arguments_for_pytest(self, ran: list[tuple[str, ...]]) -> None:
         dev.test(["--", "-x"])
-        assert ran[-1] == (*dev.PYTEST, "-x")
+        assert ran[-1] == (*dev.ALL_TESTS, "-x")
         assert len(ran) > 1
 
     def test_with_arguments_only_those_tests_run(self, ran: list[tuple[str, ...]]) -> None:
@@ -143,6 +157,75 @@ class TestWhatRuns:
         with pytest.raises(dev.Failed, match="--fast"):
             dev.check(["--fast"])
         assert ran == []
+
+
+class TestOtherPythons:
+    @pytest.fixture(autouse=True)
+    def _nothing_is_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(dev, "set_up_environment", lambda *_: None)
+
+    def test_the_newest_runs_what_is_different_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        mine = sys.version_info.minor
+        newer = {
+            f"3.{minor}": dev.Interpreter(f"/{minor}/python", f"3.{minor}.1 (main)") for minor in (mine + 1, mine + 2)
+        }
+        newest = f"3.{mine + 2}"
+        monkeypatch.setattr(dev, "NEWER", (99, 0))
+        monkeypatch.setattr(dev, "find_interpreter", newer.get)
+        (step,) = dev.newer_python_steps()
+        assert step.name.startswith(f"tests (Python {newest}.")
+        assert step.program[0] == str(dev.TOOLS / f"python-{newest}" / "bin" / "pytest")
+        assert step.command == (*dev.PYTEST, *dev.NEWER_TESTS)
+
+    def test_where_there_is_none_it_is_said(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr(dev, "NEWER", (99, 0))
+        monkeypatch.setattr(dev, "newest_interpreter", lambda: None)
+        assert dev.newer_python_steps() == []
+        assert "NOT RUN: eager tasks and Django 6" in capsys.readouterr().out
+
+    def test_one_that_cannot_be_set_up_is_said(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def fail(*_: object) -> None:
+            raise dev.Failed("no wheel for it")
+
+        monkeypatch.setattr(dev, "NEWER", (99, 0))
+        monkeypatch.setattr(dev, "newest_interpreter", lambda: dev.Interpreter("/b", "3.99.0 (main)"))
+        monkeypatch.setattr(dev, "set_up_environment", fail)
+        assert dev.newer_python_steps() == []
+        assert "NOT RUN: eager tasks and Django 6, because Python 3.99 could not" in capsys.readouterr().out
+
+    def test_one_that_is_new_enough_needs_no_other(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(dev, "NEWER", (3, 0))
+        assert dev.newer_python_steps() == []
+
+    def test_any_tests_with_any_python(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(dev, "find_interpreter", {"3.13": dev.Interpreter("/b", "3.13.0 (main)")}.get)
+        assert dev.other_python_step("3.13", "tests/unit").command == (*dev.PYTEST, "tests/unit")
+        for wrong in (["3.99"], []):
+            with pytest.raises(dev.Failed, match="there is no Python"):
+                dev.other_python_step(*wrong)
+
+    def test_pythons_are_found_by_name_and_shims_are_passed_by(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        shim, kept = tmp_path / "python3.77", tmp_path / "versions" / "3.77.1" / "bin" / "python"
+        kept.parent.mkdir(parents=True)
+        for path, script in ((shim, "exit 1"), (kept, "echo '3.77.1 (main)'")):
+            path.write_text(f"#!/bin/sh\n{script}\n")
+            path.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+        monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+        found = dev.Interpreter(str(kept), "3.77.1 (main)")
+        assert dev.find_interpreter("3.77") == found
+        assert dev.find_interpreter("3.7") != found
+
+    def test_its_paths_exist(self) -> None:
+        """A file that is renamed must not fall out of the selection."""
+        paths = [path for path in dev.NEWER_TESTS if path.startswith("tests/")]
+        assert [path for path in paths if not (dev.ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize("arguments", [[], ["no-such-command"]])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tools import mutants
-from tools.mutants import BrokenMutant, apply_hunks, parse_diff, parse_mutant
+from tools.mutants import PATCHES, ROOT, BrokenMutant, apply_hunks, parse_diff, parse_mutant
 
 PATCH = """\
 # guarantee: G4
@@ -117,3 +117,12 @@ class TestVerdict:
         verdict = self.verdict(project, FENCE_TEST)
         assert verdict.word == "BROKEN"
         assert "exit code 2" in verdict.detail or "exit code 4" in verdict.detail
+
+
+@pytest.mark.parametrize("patch", sorted(PATCHES.glob("*.patch")), ids=lambda patch: patch.stem)
+def test_every_patch_fits_the_code(patch: Path) -> None:
+    """Whoever moves code sees at once which mutants have to follow, not when they are run."""
+    mutant = parse_mutant(patch.stem, patch.read_text(encoding="utf-8"))
+    for path, hunks in mutant.hunks.items():
+        source = (ROOT / path).read_text(encoding="utf-8")
+        assert apply_hunks(path, source, hunks) != source

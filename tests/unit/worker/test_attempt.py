@@ -205,11 +205,23 @@ def test_endings_by_return() -> None:
     with pytest.raises(ContinuationNotReturned):
         attempt.ending_of_return(7)
     attempt = _attempt(output=int)
-    assert isinstance(attempt.ending_of_return(7), Completion)
+    completed = attempt.ending_of_return(7)
+    assert isinstance(completed, Completion)
     attempt.is_self_completed = True
     looked_at = attempt.ending_of_return("whatever")
     assert isinstance(looked_at, Failure)
     assert looked_at.error.type == "CompletionNotCommitted"
+
+
+def test_who_raises_because_its_worker_stops_has_not_failed() -> None:
+    """Unless it says in so many words how it wants to end."""
+    attempt = _attempt()
+    attempt.cancelled = Cancellation.STOPPING
+    assert attempt.ending_of_raise(RuntimeError("stopped in the middle")) == attempt.lease
+    assert isinstance(attempt.ending_of_raise(Snooze(60)), Postponement)
+    dead = attempt.ending_of_raise(DeadLetter("hopeless"))
+    assert isinstance(dead, Failure)
+    assert dead.is_final
 
 
 @pytest.mark.parametrize("reason", [Cancellation.LEASE_LOST, Cancellation.COMPLETED_ELSEWHERE, Cancellation.DELETED])

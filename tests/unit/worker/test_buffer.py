@@ -40,6 +40,43 @@ def test_appetite_is_the_work_of_thirty_milliseconds(monkeypatch: pytest.MonkeyP
     assert (buffer.appetite, buffer.low_water) == (30, 15)
 
 
+def test_slow_claims_want_more_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of it lasts until a claim that is sent now comes back; or else a distant worker slows down and down."""
+    time = _Time(monkeypatch)
+    buffer = Buffer(500)
+    for _ in range(30):
+        buffer.learn_round_trip(0.05)
+    time.now += 1
+    buffer.measure(1_001)
+    assert 145 <= buffer.appetite <= 150
+    for _ in range(30):
+        buffer.learn_round_trip(20)
+    time.now += 1
+    buffer.measure(2_001)
+    assert buffer.appetite == 500
+    for _ in range(60):
+        buffer.learn_round_trip(0.001)
+    time.now += 1
+    buffer.measure(3_001)
+    assert 29 <= buffer.appetite <= 30
+
+
+@pytest.mark.parametrize("round_trip", [0.002, 0.02, 0.05, 0.1])
+def test_throughput_does_not_depend_on_the_distance(monkeypatch: pytest.MonkeyPatch, round_trip: float) -> None:
+    """Claim by claim: what is promoted lasts until the next promotion, and the batches grow to the largest."""
+    time = _Time(monkeypatch)
+    buffer = Buffer(500, 100)
+    finished = 0
+    at_hand = 100
+    for _ in range(100):
+        time.now += round_trip
+        buffer.learn_round_trip(round_trip)
+        finished += at_hand
+        at_hand = max(buffer.appetite, 100)
+        buffer.measure(finished)
+    assert buffer.appetite == 500
+
+
 def test_appetite_is_bounded_by_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """However fast, never more than one claim takes."""
     time = _Time(monkeypatch)
@@ -57,6 +94,34 @@ def test_slow_jobs_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
         time.now += 1
         buffer.measure(finished)
     assert buffer.appetite == 0
+
+
+@pytest.mark.parametrize(("slots", "seconds"), [(2, 0.3), (2, 0.03), (100, 0.3), (100, 0.02), (10, 2.0)])
+def test_no_more_than_the_slots_can_start(monkeypatch: pytest.MonkeyPatch, slots: int, seconds: float) -> None:
+    """Jobs that began together end together: a burst is no rate."""
+    time = _Time(monkeypatch)
+    buffer = Buffer(500, slots)
+    started = time.now
+    within_horizon = slots * 0.03 / seconds
+    for step in range(1, 1_000):
+        time.now = started + step * 0.0101
+        buffer.measure(slots * int((time.now - started) / seconds))
+        assert buffer.appetite <= within_horizon
+    if seconds < 0.1:
+        assert buffer.appetite >= int(within_horizon * 0.7)
+
+
+def test_fast_jobs_are_fetched_by_the_hundred(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 30,000 a second, and from the start."""
+    time = _Time(monkeypatch)
+    buffer = Buffer(500, 100)
+    time.now += 0.011
+    buffer.measure(330)
+    assert buffer.appetite == 500
+    for step in range(2, 50):
+        time.now += 0.011
+        buffer.measure(330 * step)
+        assert buffer.appetite == 500
 
 
 def test_appetite_grows_at_once_and_shrinks_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,3 +179,40 @@ def test_clear_takes_everything_out() -> None:
     buffer.reserve = [_job("b")]
     assert [job.id for job in buffer.clear()] == ["a", "b"]
     assert len(buffer) == 0
+
+
+def test_free_slots_are_filled_at_once_where_little_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What can be started is claimed to be started."""
+    time = _Time(monkeypatch)
+    buffer = Buffer(500)
+    assert buffer.wanted(100) == (100, False)
+    time.now += 1
+    buffer.measure(1_001)
+    buffer.ready.extend(_job(str(number)) for number in range(70))
+    assert buffer.wanted(100) == (30, False)
+    assert buffer.wanted(70) == (0, True)
+
+
+def test_handlers_that_never_wait_get_batches_and_not_handfuls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All slots are free whenever somebody looks, and what they could take at once is gone before the next claim."""
+    time = _Time(monkeypatch)
+    buffer = Buffer(500, 100)
+    time.now += 1
+    buffer.measure(20_000)
+    assert buffer.wanted(100) == (500, True)
+    buffer.reserve = [_job("waits", claimed_at=1)]
+    assert buffer.wanted(100) == (500, True)
+
+
+def test_a_long_sleep_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first job after it starts at once, however many went by before."""
+    time = _Time(monkeypatch)
+    buffer = Buffer(500, 100)
+    time.now += 1
+    buffer.measure(20_000)
+    time.now += 0.5
+    buffer.measure(20_000)
+    assert buffer.appetite == 500
+    time.now += 30
+    buffer.measure(20_000)
+    assert buffer.wanted(100) == (100, False)

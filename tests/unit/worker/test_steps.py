@@ -76,7 +76,7 @@ def test_names() -> None:
         steps.begin("one", point)
     for wrong in ("", "a\n", "x" * 300, 7):
         with pytest.raises(InvalidOption, match="step"):
-            steps.begin(wrong, point)  # type: ignore[arg-type]
+            steps.begin(wrong, point)  # type: ignore[arg-type]  # that is the point
 
 
 def test_a_result_larger_than_the_limit() -> None:

@@ -1,149 +1,119 @@
-"""`holdfast demo`: the story, from the first enqueue to the ledger."""
+"""`holdfast demo`: sets the stage, lets the story play, and judges by the ledger."""
 
 from __future__ import annotations
 
 import shutil
-import signal
 import sys
 import tempfile
-import threading
-import time
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import click
+from rich.console import Console
 
-from holdfast.cli.demo.display import Display, print_ledger
-from holdfast.cli.demo.executions import Executions
-from holdfast.cli.demo.fleet import Fleet, WorkerProcess
-from holdfast.cli.demo.jobs import executions_path, make_app, make_calls
-from holdfast.cli.demo.ledger import Ledger, count, has_unfinished, held_by
-from holdfast.cli.output import console
-from holdfast.client import Client
-from holdfast.errors import WorkerCannotWork
+from holdfast.cli.demo.display import Display
+from holdfast.cli.demo.executions import EXECUTIONS, Executions
+from holdfast.cli.demo.fleet import Fleet
+from holdfast.cli.demo.gateway import GATEWAY, Gateway
+from holdfast.cli.demo.interruption import Interruption
+from holdfast.cli.demo.ledger import count
+from holdfast.cli.demo.orders import make_orders
+from holdfast.cli.demo.stage import EMBEDDED, Stage, open_stage
+from holdfast.cli.demo.story import Story
+from holdfast.cli.demo.summary import NextCommand, Summary, print_document, print_summary
+from holdfast.cli.output import JSON, TABLE, console
 
 _WORKER_OPTIONS = ("--concurrency=8", "--heartbeat=500ms", "--dead-after=3s", "--log-level=warning")
-_KILL_AT = 0.3
-_TICK_SECONDS = 0.1
-_PATIENCE_SECONDS = 120.0
+_EPILOG = (
+    "Exit codes: 0 the ledger is right; 1 it is wrong, or the demo could not run: the reason stands on stderr; "
+    "2 the command line is wrong; 130 interrupted."
+)
 
 
-@click.command()
-@click.option("--jobs", default=3000, show_default=True, type=click.IntRange(100, 100_000), help="Jobs to enqueue.")
+@click.command(epilog=_EPILOG)
+@click.option("--orders", default=500, show_default=True, type=click.IntRange(100, 100_000), help="Four jobs each.")
 @click.option("--workers", default=3, show_default=True, type=click.IntRange(2, 16), help="Worker processes.")
+@click.option(
+    "--postgres", is_flag=False, flag_value=EMBEDDED, metavar="[URL]",
+    help="On PostgreSQL instead of SQLite, in a schema of its own; without URL the demo starts a server.",
+)  # fmt: skip
 @click.option("--keep", is_flag=True, help="Leave the database behind, and say where.")
-def demo(jobs: int, workers: int, *, keep: bool) -> None:
-    """Thousands of jobs, several workers, one killed in the middle, and a ledger.
+@click.option(
+    "--format", "output_format", type=click.Choice([TABLE, JSON]), default=TABLE, show_default=True,
+    help="json: the summary as one document; the story goes to stderr.",
+)  # fmt: skip
+def demo(orders: int, workers: int, postgres: str | None, output_format: str, *, keep: bool) -> None:
+    """A shop under way: orders are charged, one worker is killed, one order is poison, and a ledger tells the end.
 
-    Runs on SQLite in a temporary directory and takes some fifteen seconds. Exits with 1 if a job was lost or finished
-    twice.
+    Each order is charged; receipt and invoice follow, the invoices of each customer in order, and a report that waits
+    for both. Some charges fail once and are retried. One fails for good and becomes a dead letter, which is shown,
+    mended and retried. Takes less than a minute.
     """
-    # Ended by a supervisor, it still takes its workers with it.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
-    directory = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
-    try:
-        ledger = _run(directory, jobs, workers)
-        print_ledger(console(), ledger)
-        if keep:
-            click.echo(f"\nThe database is kept. Look at it with:\n  holdfast jobs list --url {_url(directory)}")
-    finally:
-        if not keep:
-            shutil.rmtree(directory, ignore_errors=True)
-    if not ledger.is_clean:
+    out = console(stderr=output_format == JSON)
+    with (
+        Interruption() as interruption,
+        _directory(keep=keep) as directory,
+        open_stage(directory, postgres, keep=keep) as stage,
+        interruption.over(),
+    ):
+        summary = _play(out, stage, interruption, orders, workers, keep=keep)
+    if output_format == JSON:
+        print_document(summary)
+    else:
+        print_summary(out, summary)
+    if not summary.is_right:
         sys.exit(1)
 
 
-_interrupted = threading.Event()
-
-
-def _interrupt(_number: int, _frame: object) -> None:
-    """An exception that is raised while the interpreter cleans up is only printed: the story looks at the event too."""
-    _interrupted.set()
-    raise KeyboardInterrupt
-
-
-def _url(directory: Path) -> str:
-    return f"sqlite:///{directory / 'demo.db'}"
-
-
-def _run(directory: Path, jobs: int, workers: int) -> Ledger:
-    out = console()
-    url = _url(directory)
-    app = make_app(url)
-    executions = Executions(executions_path(app))
-    out.print(f"[bold]Holdfast demo[/]: {jobs:,} jobs, {workers} worker processes, one SQLite file\n")
-    with app.client() as client, Fleet(url, directory, *_WORKER_OPTIONS) as fleet:
-        calls = make_calls(app, jobs)
-        began = time.monotonic()
-        enqueued = [chain.id for chain in client.enqueue_many(calls)]
-        out.print(f"enqueued {len(enqueued):,} jobs in one transaction, {time.monotonic() - began:.2f} s")
-        for _ in range(workers):
-            fleet.start()
-        display = Display(out, len(enqueued), executions, fleet.workers)
-        story = _Story(client, fleet, executions, display, len(enqueued))
+def _play(out: Console, stage: Stage, interruption: Interruption, orders: int, workers: int, *, keep: bool) -> Summary:
+    app = stage.open_app()
+    coming = make_orders(orders)
+    executions = Executions(stage.directory / EXECUTIONS)
+    gateway = Gateway(stage.directory / GATEWAY)
+    out.print(f"[bold]Holdfast demo[/]: {orders:,} orders, {workers} worker processes, {stage}\n", soft_wrap=True)
+    with closing(app), app.client() as client, Fleet(stage, interruption, *_WORKER_OPTIONS) as fleet:
+        display = Display(out, orders, executions, fleet.workers)
+        story = Story(client, fleet, executions, gateway, display, interruption, coming)
         with display.running():
-            story.run()
-        executions.read()
-        return count(client, enqueued, story.held, executions)
+            story.enqueue()
+            story.play(workers)
+        seconds = display.seconds
+        ledger = count(client, coming, executions, gateway.taken(), story.happenings)
+    return Summary(
+        is_right=ledger.is_right,
+        database=app.store.url,
+        seconds=round(seconds, 1),
+        workers=[worker.state for worker in fleet.workers],
+        ledger=ledger,
+        try_next=_next_commands(stage, story.dead, keep=keep),
+    )
 
 
-@dataclass
-class _Story:
-    """Watches the workers, kills one of them, waits for the end."""
+def _next_commands(stage: Stage, dead: Iterable[str], *, keep: bool) -> list[NextCommand]:
+    """On the database, if it is kept."""
+    if not keep:
+        return [
+            NextCommand("holdfast demo --keep", "leaves the database behind, and names commands that look into it"),
+            NextCommand("holdfast demo --postgres", "the same on PostgreSQL"),
+        ]
+    return [
+        NextCommand(f"holdfast jobs list {stage.options}", "every job, newest first"),
+        *[
+            NextCommand(f"holdfast jobs show {job_id} {stage.options}", "the dead letter, attempt by attempt")
+            for job_id in dead
+        ],
+        NextCommand(f"holdfast dead list {stage.options}", "none is left"),
+    ]
 
-    client: Client
-    fleet: Fleet
-    executions: Executions
-    display: Display
-    total: int
-    held: set[str] = field(default_factory=set)
-    _victim: WorkerProcess | None = None
-    _killed_at: float = 0.0
-    _is_noticed: bool = False
-    _is_recovered: bool = False
 
-    def run(self) -> None:
-        self.display.story(f"started workers {', '.join(str(worker.pid) for worker in self.fleet.workers)}")
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while True:
-            if _interrupted.is_set():
-                raise KeyboardInterrupt
-            self.executions.read()
-            self.fleet.check()
-            self.display.update()
-            if self._victim is None:
-                self._kill_when_half_way()
-            elif not self._is_recovered:
-                self._look_for_recovery(self._victim)
-            elif not has_unfinished(self.client):
-                break
-            if time.monotonic() > deadline:
-                raise WorkerCannotWork(f"jobs are unfinished after {_PATIENCE_SECONDS:g} s; is this machine very busy?")
-            time.sleep(_TICK_SECONDS)
-        self.display.update()
-        self.display.story("nothing is left to do: SIGTERM to the workers")
-        self.fleet.stop()
-        self.display.story(", ".join(f"worker {worker.number} {worker.state}" for worker in self.fleet.workers))
-
-    def _kill_when_half_way(self) -> None:
-        victim = self.fleet.workers[1]
-        counts = self.executions.workers.get(victim.pid)
-        if len(self.executions.finished_jobs) < self.total * _KILL_AT or counts is None or counts.running == 0:
-            return
-        self.fleet.kill(victim)
-        self._victim = victim
-        self._killed_at = time.monotonic()
-        self.held = held_by(self.client, victim.pid)
-        self.display.story(
-            f"[red]killed worker {victim.number}[/] (pid {victim.pid}, SIGKILL) while it held {len(self.held)} jobs"
-        )
-
-    def _look_for_recovery(self, victim: WorkerProcess) -> None:
-        took = f"{time.monotonic() - self._killed_at:.1f} s after the kill"
-        if not self._is_noticed and not held_by(self.client, victim.pid):
-            self._is_noticed = True
-            self.display.story(f"its heartbeat is missed, its jobs are back in their queue, {took}")
-        if self._is_noticed and all(self.client.get_job(job_id).status.is_terminal for job_id in self.held):
-            self._is_recovered = True
-            self.display.story(f"[green]the others have ended all {len(self.held)} of them[/], {took}")
+@contextmanager
+def _directory(*, keep: bool) -> Iterator[Path]:
+    directory = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
+    try:
+        yield directory
+    finally:
+        if not keep:
+            shutil.rmtree(directory, ignore_errors=True)
+        elif not any(directory.iterdir()):  # it never came to anything
+            directory.rmdir()

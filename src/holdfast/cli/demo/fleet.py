@@ -6,11 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from holdfast.cli.demo.interruption import Interruption
+from holdfast.cli.demo.stage import Stage, make_app
 from holdfast.errors import WorkerCannotWork
 
 _STOP_SECONDS = 20
@@ -33,10 +37,11 @@ class WorkerProcess:
 class Fleet:
     """Starts them, kills one, stops the others, and leaves none behind."""
 
-    def __init__(self, url: str, directory: Path, *options: str) -> None:
-        self._environment = {**os.environ, "HOLDFAST_URL": url}
-        self._directory = directory
-        self._command = [sys.executable, "-m", "holdfast", "worker", "holdfast.cli.demo.jobs:make_app", *options]
+    def __init__(self, stage: Stage, interruption: Interruption, *options: str) -> None:
+        self._interruption = interruption
+        self._environment = stage.environment
+        self._directory = stage.directory
+        self._command = [sys.executable, "-m", "holdfast", "worker", f"{make_app.__module__}:make_app", *options]
         self.workers: list[WorkerProcess] = []
 
     def __enter__(self) -> Self:
@@ -54,11 +59,23 @@ class Fleet:
         """One more worker; Ctrl-C in the terminal does not reach it, the demo decides how it ends."""
         number = len(self.workers) + 1
         log = self._directory / f"worker-{number}.log"
-        with log.open("wb") as stderr:
+        with log.open("wb") as output, self._interruption.deferred():
             process = subprocess.Popen(  # noqa: S603 - our own command
-                self._command, env=self._environment, stderr=stderr, start_new_session=True
+                self._command, env=self._environment, stdout=output, stderr=output, start_new_session=True
             )
-        self.workers.append(WorkerProcess(number, process, log))
+            self.workers.append(WorkerProcess(number, process, log))
+
+    @contextmanager
+    def frozen(self, worker: WorkerProcess) -> Iterator[None]:
+        """It does nothing inside the block, and goes on afterwards if it was not killed."""
+        worker.process.send_signal(signal.SIGSTOP)
+        with suppress(ChildProcessError):  # it has ended by itself, which `check` will tell
+            os.waitid(os.P_PID, worker.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)  # signals take a moment to arrive
+        try:
+            yield
+        finally:
+            if worker.state == "working":
+                worker.process.send_signal(signal.SIGCONT)
 
     def kill(self, worker: WorkerProcess) -> None:
         """SIGKILL: no goodbye, no clean-up."""

@@ -1,11 +1,11 @@
 -- claim_jobs: take up to /*limit*/100 claimable jobs, in the order of the lanes given.
--- params: now timestamptz, worker text, lanes json, lease_ms bigint, prefetch boolean, start_at bigint, drops json
+-- params: now timestamptz, worker text, lanes json, lease_ms bigint, prefetch boolean, start_at bigint, drops json, run bigint, taste json, most bigint
 -- returns: id text, lease_generation bigint, type_name text, input json, attempt smallint, queue text,
 --   priority smallint, ready_at timestamptz, seq bigint, timeout_ms bigint, claimed_at timestamptz, crash_count smallint,
 --   chain_id text, chain_index integer, chain_type_name text, created_at timestamptz, scheduled_at timestamptz,
---   max_attempts smallint, last_attempt_error json, tenant text, headers json, has_blockers boolean
+--   max_attempts smallint, last_attempt_error json, tenant text, headers json, has_blockers boolean, line json
 --   (null stands for: claimed_at not prefetched; crash_count and chain_index 0; chain_id and chain_type_name the job's own;
---   created_at and scheduled_at the same as ready_at; has_blockers no. A value that is nearly always the same costs more to send than to know.)
+--   created_at and scheduled_at the same as ready_at; has_blockers no; line no partition key. A value that is nearly always the same costs more to send than to know.)
 -- prepared: yes (parsing and planning it takes longer than claiming a single job)
 -- concurrency: SKIP LOCKED hands every claimer other rows; the row lock and the update happen in one statement, so a
 --   generation has one holder. A lane is (queue, priority) and the place where this worker's last claim in it ended:
@@ -13,33 +13,95 @@
 --   dead index entries. The nested loop asks the lanes one after the other and stops at the limit, so later lanes are
 --   neither read nor locked. What should have been started by now and was not is left to expire_jobs. The limit is a literal and the update goes by ctid: no other plan comes to mind, with or
 --   without statistics (a generic plan with LIMIT $1 costs four fifths of the throughput).
+--   Jobs with partition keys are judged by claim_keys, which claims those that may run, with them up to run that come
+--   next behind each, and sets the others aside. line is [partition key, place in it, whether it came along behind another].
+--   A row without id tells of a lane in which jobs were left: how many were set aside (lease_generation) or passed by
+--   (timeout_ms), and the last one's place. A claim that met another one of the same key is refused by job_key_holder_idx,
+--   and made again.
+--   Jobs whose concurrency keys are limited are judged by admit_jobs, which sets aside what may not start now.
+--   Lanes with a tenant are those of jobs that go by tenant; of each no more than most are taken.
+--   A paused queue gives out nothing, and a limited one nothing to a worker that has no share of it: see share_queue.
+--   What is not to the worker's taste it passes by: jobs with a forbidden flag, and jobs of partition keys that fall into
+--   buckets that are not its own (mask), unless they have been due for 10 s.
 --   With prefetch, a mark says that the batch is not started yet; start_at promotes an earlier batch, drops forgets those
 --   of which nothing waits any more.
 -- locks: job rows, in claim order, never waited for.
 WITH lane AS MATERIALIZED (
-    SELECT queue, priority, position, seq
+    SELECT queue, priority, position, seq, tenant, forbidden, mask, EXISTS (
+               SELECT FROM /*schema.*/queue AS known
+               WHERE known.name = queue AND (known.key_concurrency IS NOT NULL OR known.key_rate IS NOT NULL)
+           ) AS has_key_limits
     FROM ROWS FROM (
         json_to_recordset(CAST(CAST(:lanes AS text) AS json))
-            AS (queue text, priority smallint, ready_at bigint, seq bigint)
-    ) WITH ORDINALITY AS asked (queue, priority, ready_at, seq, place),
+            AS (queue text, priority smallint, ready_at bigint, seq bigint, tenant text)
+    ) WITH ORDINALITY AS asked (queue, priority, ready_at, seq, tenant, place),
          LATERAL (SELECT timestamptz '2000-01-01 00:00:00+00' + ready_at * interval '1 microsecond' AS position) AS converted
+    CROSS JOIN LATERAL (
+        SELECT ARRAY(SELECT json_array_elements_text(CAST(CAST(:taste AS text) AS json) -> 'forbidden')) AS forbidden,
+               CAST(CAST(:taste AS text) AS json) -> 'masks' ->> queue AS mask
+    ) AS taste
+    WHERE queue <> ALL (ARRAY(
+        SELECT closed.name FROM /*schema.*/queue AS closed
+        WHERE closed.paused_at IS NOT NULL
+              AND (closed.resume_at IS NULL OR closed.resume_at > coalesce(CAST(:now AS timestamptz), statement_timestamp()))
+           OR (closed.concurrency IS NOT NULL OR closed.rate IS NOT NULL) AND NOT EXISTS (
+              SELECT FROM /*schema.*/queue_share AS share
+              WHERE share.queue = closed.name AND share.worker_id = CAST(:worker AS text)
+                AND (closed.concurrency IS NULL OR share.permits > 0) AND (closed.rate IS NULL OR share.burst > 0)
+           )
+    ))
     ORDER BY place
 ),
 picked AS MATERIALIZED (
-    SELECT candidate.ctid
+    SELECT candidate.*
     FROM lane CROSS JOIN LATERAL (
-        SELECT job.ctid
-        FROM /*schema.*/job AS job
-        WHERE job.status = 'pending' AND NOT job.held AND job.crash_count = 0
-          AND job.queue = lane.queue AND job.priority = lane.priority
-          AND (job.ready_at, job.seq) > (lane.position, lane.seq)
-          AND job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp())
-          AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp()))
-        ORDER BY job.ready_at, job.seq
-        LIMIT /*limit*/100
-        FOR NO KEY UPDATE SKIP LOCKED
+        SELECT * FROM (
+            SELECT job.ctid, CASE WHEN job.partition_key IS NOT NULL THEN job.id END AS key_id,
+                   CASE WHEN job.concurrency_key IS NOT NULL AND job.partition_key IS NULL AND lane.has_key_limits THEN job.id END AS limit_id
+            FROM /*schema.*/job AS job
+            WHERE lane.tenant IS NULL AND job.status = 'pending' AND NOT job.held AND job.crash_count = 0 AND NOT job.is_fair
+              AND job.queue = lane.queue AND job.priority = lane.priority
+              AND (job.ready_at, job.seq) > (lane.position, lane.seq)
+              AND job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp())
+              AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp()))
+              AND (CAST(:taste AS text) IS NULL
+                   OR (job.flags IS NULL OR NOT job.flags && lane.forbidden)
+                      AND (lane.mask IS NULL OR job.partition_bucket IS NULL OR substr(lane.mask, job.partition_bucket + 1, 1) = '1'
+                           OR job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp()) - interval '10 seconds'))
+            ORDER BY job.ready_at, job.seq
+            LIMIT /*limit*/100
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS plain
+        UNION ALL
+        SELECT * FROM (
+            SELECT * FROM (
+                SELECT job.ctid, CASE WHEN job.partition_key IS NOT NULL THEN job.id END AS key_id,
+                       CASE WHEN job.concurrency_key IS NOT NULL AND job.partition_key IS NULL AND lane.has_key_limits THEN job.id END AS limit_id
+                FROM /*schema.*/job AS job
+                WHERE lane.tenant IS NOT NULL AND job.status = 'pending' AND NOT job.held AND job.crash_count = 0 AND job.is_fair
+                  AND job.queue = lane.queue AND job.tenant = lane.tenant AND job.priority = lane.priority
+                  AND (job.ready_at, job.seq) > (lane.position, lane.seq)
+                  AND job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp())
+                  AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp()))
+                  AND (CAST(:taste AS text) IS NULL
+                       OR (job.flags IS NULL OR NOT job.flags && lane.forbidden)
+                          AND (lane.mask IS NULL OR job.partition_bucket IS NULL OR substr(lane.mask, job.partition_bucket + 1, 1) = '1'
+                               OR job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp()) - interval '10 seconds'))
+                ORDER BY job.ready_at, job.seq
+                LIMIT /*limit*/100
+                FOR NO KEY UPDATE SKIP LOCKED
+            ) AS share LIMIT CAST(:most AS bigint)
+        ) AS fair
     ) AS candidate
     LIMIT /*limit*/100
+),
+admission AS MATERIALIZED (
+    SELECT admitted.id, admitted.verdict
+    FROM (SELECT array_agg(limit_id) FILTER (WHERE limit_id IS NOT NULL) AS limited FROM picked) AS found,
+         LATERAL /*schema.*/admit_jobs(
+             limited, coalesce(CAST(:now AS timestamptz), statement_timestamp()), CAST(:prefetch AS boolean)
+         ) AS admitted
+    WHERE limited IS NOT NULL
 ),
 promoted AS (
     UPDATE /*schema.*/prefetch AS prefetch SET is_promoted = true
@@ -59,18 +121,40 @@ marked AS (
     SELECT CAST(:worker AS text), coalesce(CAST(:now AS timestamptz), statement_timestamp())
     WHERE CAST(:prefetch AS boolean) AND EXISTS (SELECT FROM picked)
     ON CONFLICT DO NOTHING
+),
+plain AS (
+    UPDATE /*schema.*/job AS job
+    SET status = 'running',
+        attempt = attempt + 1,
+        lease_generation = lease_generation + 1,
+        leased_by = CAST(:worker AS text),
+        leased_until = coalesce(CAST(:now AS timestamptz), statement_timestamp())
+                       + CAST(:lease_ms AS bigint) * interval '1 millisecond',
+        last_attempt_at = coalesce(CAST(:now AS timestamptz), statement_timestamp())
+    WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM picked
+        WHERE key_id IS NULL AND (limit_id IS NULL OR limit_id IN (SELECT id FROM admission WHERE verdict = 'admitted'))
+    ))
+    RETURNING id::text, lease_generation, type_name, input, attempt, queue, priority, ready_at, seq, timeout_ms,
+        CASE WHEN CAST(:prefetch AS boolean) THEN last_attempt_at END AS claimed_at, nullif(crash_count, 0) AS crash_count, nullif(chain_id, id)::text AS chain_id,
+        nullif(chain_index, 0) AS chain_index, nullif(chain_type_name, type_name) AS chain_type_name, nullif(created_at, ready_at) AS created_at,
+        nullif(scheduled_at, ready_at) AS scheduled_at, max_attempts, last_attempt_error, tenant, headers,
+        CASE WHEN on_blocker_failure IS NOT NULL THEN true END AS has_blockers, NULL::json AS line
 )
-UPDATE /*schema.*/job AS job
-SET status = 'running',
-    attempt = attempt + 1,
-    lease_generation = lease_generation + 1,
-    leased_by = CAST(:worker AS text),
-    leased_until = coalesce(CAST(:now AS timestamptz), statement_timestamp())
-                   + CAST(:lease_ms AS bigint) * interval '1 millisecond',
-    last_attempt_at = coalesce(CAST(:now AS timestamptz), statement_timestamp())
-WHERE ctid = ANY (ARRAY(SELECT ctid FROM picked))
-RETURNING id::text, lease_generation, type_name, input, attempt, queue, priority, ready_at, seq, timeout_ms,
-    CASE WHEN CAST(:prefetch AS boolean) THEN last_attempt_at END AS claimed_at, nullif(crash_count, 0) AS crash_count, nullif(chain_id, id)::text AS chain_id,
-    nullif(chain_index, 0) AS chain_index, nullif(chain_type_name, type_name) AS chain_type_name, nullif(created_at, ready_at) AS created_at,
-    nullif(scheduled_at, ready_at) AS scheduled_at, max_attempts, last_attempt_error, tenant, headers,
-    CASE WHEN on_blocker_failure IS NOT NULL THEN true END AS has_blockers;
+SELECT * FROM plain
+UNION ALL
+SELECT claimed.*
+FROM (SELECT array_agg(key_id) FILTER (WHERE key_id IS NOT NULL) AS keyed, count(*) AS seen FROM picked) AS found,
+     LATERAL /*schema.*/claim_keys(
+         keyed, CAST(:worker AS text), CAST(:lease_ms AS bigint), coalesce(CAST(:now AS timestamptz), statement_timestamp()),
+         /*limit*/100 - seen::integer + cardinality(keyed), CAST(:run AS bigint), CAST(:prefetch AS boolean),
+         CAST(:taste AS text)
+     ) AS claimed
+WHERE keyed IS NOT NULL
+UNION ALL
+SELECT NULL, count(*) FILTER (WHERE admission.verdict = 'aside'), NULL, NULL, NULL, job.queue, job.priority, max(job.ready_at),
+       max(job.seq), count(*) FILTER (WHERE admission.verdict = 'passed'),
+       NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CASE WHEN job.is_fair THEN job.tenant END, NULL, NULL, NULL
+FROM admission JOIN /*schema.*/job AS job ON job.id = admission.id
+WHERE admission.verdict <> 'admitted'
+GROUP BY job.queue, job.priority, CASE WHEN job.is_fair THEN job.tenant END;

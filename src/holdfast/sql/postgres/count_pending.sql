@@ -4,8 +4,11 @@
 -- concurrency: read only; a hint for where to look.
 -- locks: none.
 SELECT (SELECT count(*) FROM (SELECT FROM /*schema.*/job AS job
-                              WHERE job.status = 'pending' AND NOT job.held AND job.crash_count = 0
+                              WHERE job.status = 'pending' AND NOT job.held AND job.crash_count = 0 AND NOT job.is_fair
                               LIMIT /*limit*/1) AS ready)
+     + (SELECT count(*) FROM (SELECT FROM /*schema.*/job AS job
+                              WHERE job.status = 'pending' AND NOT job.held AND job.crash_count = 0 AND job.is_fair
+                              LIMIT /*limit*/1) AS fair)
      + (SELECT count(*) FROM (SELECT FROM /*schema.*/job AS job
                               WHERE job.status = 'pending' AND NOT job.held AND job.crash_count > 0
                               LIMIT /*limit*/1) AS suspect)

@@ -3,13 +3,15 @@
 -- returns: existing text (JSON array of the given ids that were there before), hints bigint
 -- prepared: yes (an insert has one plan, and parsing this one costs more than running it for a single job)
 -- concurrency: a plain insert on the caller's transaction; an id that exists already is kept, so a retry after an
---   ambiguous commit adds nothing. With a channel, one NOTIFY per queue goes out with the commit.
+--   ambiguous commit adds nothing. A job behind another one of its batch and partition key is held from the start: nobody
+--   can have claimed the one in front before. With a channel, one NOTIFY per queue goes out with the commit.
 -- locks: the inserted rows only.
 WITH created AS (
     INSERT INTO /*schema.*/job (
         id, chain_id, type_name, chain_type_name, queue, priority, input, created_at, scheduled_at, ready_at,
         max_attempts, timeout_ms, tenant, headers, status, waiting_for, on_blocker_failure, expires_at,
-        deduplication_key, deduplication_scope
+        deduplication_key, deduplication_scope, partition_key, partition_bucket, partition_seq, ordering, held,
+        concurrency_key, flags, is_fair
     )
     SELECT id, id, type_name, type_name, queue, coalesce(priority, 0), input, moment, due, due,
            max_attempts, timeout_ms, tenant, headers,
@@ -17,7 +19,12 @@ WITH created AS (
            coalesce(CAST(more ->> 'waiting_for' AS smallint), 0), more ->> 'on_blocker_failure',
            coalesce(CAST(more ->> 'expires_at' AS timestamptz),
                     moment + CAST(more ->> 'expires_ms' AS bigint) * interval '1 millisecond'),
-           more ->> 'deduplication_key', more ->> 'deduplication_scope'
+           more ->> 'deduplication_key', more ->> 'deduplication_scope',
+           more ->> 'partition_key', CAST(more ->> 'partition_bucket' AS smallint),
+           CASE WHEN more ->> 'partition_key' IS NOT NULL THEN nextval('/*schema.*/partition_place') END,
+           more ->> 'ordering', coalesce(CAST(more ->> 'held' AS boolean), false), more ->> 'concurrency_key',
+           CASE WHEN more ->> 'flags' IS NOT NULL THEN ARRAY(SELECT json_array_elements_text(more -> 'flags')) END,
+           tenant IS NOT NULL AND queue = ANY (ARRAY(SELECT known.name FROM /*schema.*/queue AS known WHERE known.fair_by = 'tenant'))
     FROM json_to_recordset(CAST(CAST(:jobs AS text) AS json)) AS sent (
         id /*id*/uuid, type_name text, queue text, priority smallint, input json, scheduled_at timestamptz,
         delay_ms bigint, max_attempts smallint, timeout_ms bigint, tenant text, headers json, more json

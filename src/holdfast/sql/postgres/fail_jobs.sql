@@ -5,7 +5,8 @@
 --   complete_jobs)
 -- concurrency: fenced by (id, lease_generation, running), locked rows skipped, as in complete_jobs. Failing again under
 --   the same generation reports what the first try did; a job that the reaper or a release took back is lost.
---   A job that somebody asked to cancel is cancelled, never pending. Of older attempts the last 20 are kept.
+--   A job that somebody asked to cancel is cancelled, never pending, for
+--   the reason given; the attempt keeps what the handler raised. Of older attempts the last 20 are kept.
 --   The fence is written as a CASE to keep the planner off the index of running jobs, which it would read as a whole.
 -- locks: job rows by id, then their chains' dependants by id; never waited for.
 -- Attempts allowed: the job's own, the operator's for the type, the operator's for all, the type's.
@@ -39,18 +40,18 @@ ended AS (
                         ELSE greatest(moment, coalesce(retry_at, moment + delay_ms * interval '1 millisecond')) END,
         finished_at = CASE WHEN verdict <> 'pending' THEN moment END,
         duration_ms = coalesce(holding.duration_ms, extract(epoch FROM moment - last_attempt_at) * 1000),
-        last_attempt_error = holding.error,
+        last_attempt_error = coalesce(cancel_request -> 'error', holding.error),
         leased_by = NULL,
         leased_until = NULL
     FROM holding, (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
     WHERE job.ctid = holding.ctid
-    RETURNING job.id, job.chain_id, job.status, job.lease_generation, job.attempt, job.last_attempt_at, job.last_attempt_error, moment
+    RETURNING job.id, job.chain_id, job.status, job.lease_generation, job.attempt, job.last_attempt_at, holding.error, moment
 ),
 remembered AS (
     INSERT INTO /*schema.*/job_attempt
         (job_id, lease_generation, started_at, ended_at, attempt, worker_id, outcome, error)
     SELECT id, lease_generation, last_attempt_at, moment, attempt, CAST(:worker AS text),
-           CASE WHEN status = 'cancelled' THEN 'cancelled' ELSE 'failed' END, last_attempt_error
+           CASE WHEN status = 'cancelled' THEN 'cancelled' ELSE 'failed' END, error
     FROM ended
 ),
 forgotten AS (

@@ -1,6 +1,7 @@
--- guard_blockers: keep the chains that jobs still wait for from being deleted, and name those that are gone.
+-- guard_blockers: the chains that jobs still wait for, kept from being deleted.
 -- params: jobs json
--- returns: id text, chain_id text (a job, and a chain that it waits for in vain)
+-- returns: id text, chain_id text, is_gone boolean, has_failed boolean (a job, a chain that it waits for, whether it does so
+--   in vain, and whether that has ended so that the job would be cancelled for it)
 -- concurrency: a deletion locks FOR UPDATE, which KEY SHARE waits for; whoever comes second sees what the first has done.
 --   Nobody else is held up.
 -- locks: first jobs of the chains, by id.
@@ -16,6 +17,14 @@ standing AS MATERIALIZED (
     ORDER BY id
     FOR KEY SHARE
 )
-SELECT job_id::text AS id, blocked_by_chain_id::text AS chain_id
+SELECT job_id::text AS id, blocked_by_chain_id::text AS chain_id,
+       blocked_by_chain_id NOT IN (SELECT id FROM standing) AS is_gone,
+       coalesce(waiting.on_blocker_failure = 'cancel' AND tail.status IN ('dead_letter', 'cancelled'), false) AS has_failed
 FROM needed
-WHERE blocked_by_chain_id NOT IN (SELECT id FROM standing);
+JOIN /*schema.*/job AS waiting ON waiting.id = needed.job_id
+LEFT JOIN LATERAL (
+    SELECT status FROM /*schema.*/job AS job WHERE job.id = needed.blocked_by_chain_id AND job.is_tail
+    UNION ALL
+    SELECT status FROM /*schema.*/job AS job
+    WHERE job.chain_id = needed.blocked_by_chain_id AND job.chain_index > 0 AND job.is_tail
+) AS tail ON true;

@@ -103,7 +103,12 @@ running AS MATERIALIZED (
 pending AS MATERIALIZED (
     SELECT tail.id, job.seq FROM /*schema.*/job AS tail
     CROSS JOIN LATERAL (SELECT * FROM /*schema.*/job AS job WHERE job.id = tail.chain_id OFFSET 0) AS job
-    WHERE tail.status = 'pending' AND NOT tail.held AND tail.crash_count = 0
+    WHERE tail.status = 'pending' AND NOT tail.held AND tail.crash_count = 0 AND NOT tail.is_fair
+      AND /*filters*/true
+    UNION ALL
+    SELECT tail.id, job.seq FROM /*schema.*/job AS tail
+    CROSS JOIN LATERAL (SELECT * FROM /*schema.*/job AS job WHERE job.id = tail.chain_id OFFSET 0) AS job
+    WHERE tail.status = 'pending' AND NOT tail.held AND tail.crash_count = 0 AND tail.is_fair
       AND /*filters*/true
     UNION ALL
     SELECT tail.id, job.seq FROM /*schema.*/job AS tail

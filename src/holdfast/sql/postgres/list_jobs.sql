@@ -71,7 +71,11 @@ running AS MATERIALIZED (
 ),
 pending AS MATERIALIZED (
     SELECT job.id, job.seq FROM /*schema.*/job AS job
-    WHERE job.status = 'pending' AND NOT job.held AND job.crash_count = 0
+    WHERE job.status = 'pending' AND NOT job.held AND job.crash_count = 0 AND NOT job.is_fair
+      AND /*filters*/true
+    UNION ALL
+    SELECT job.id, job.seq FROM /*schema.*/job AS job
+    WHERE job.status = 'pending' AND NOT job.held AND job.crash_count = 0 AND job.is_fair
       AND /*filters*/true
     UNION ALL
     SELECT job.id, job.seq FROM /*schema.*/job AS job

@@ -3,6 +3,9 @@
 -- returns: step json
 -- concurrency: read only.
 -- locks: none.
-SELECT to_json(job_step)::text AS step
-FROM /*schema.*/job_step AS job_step WHERE job_id = CAST(:id AS /*id*/uuid)
+SELECT to_json(known)::text AS step
+FROM (
+    SELECT job_step.*, result IS NULL AS is_open FROM /*schema.*/job_step AS job_step
+    WHERE job_id = CAST(:id AS /*id*/uuid)
+) AS known
 ORDER BY saved_at, name;

@@ -7,7 +7,8 @@
 --   tail any more when its lock is granted shows that the chain went on meanwhile: ask again.
 --   What the verb or the settling after it will touch as well is locked in the same sweep, so that all locks are taken by
 --   id: neighbours are 'dependants' (who waits for these chains, and who is cancelled by that, and so on), 'blockers' (first
---   jobs of the chains these wait for) or 'none'.
+--   jobs of the chains these wait for, and jobs that still wait for others after they were told that these ended) or 'none'.
+--   Without patience, whoever has told somebody that is locked counts as locked himself: his retry would wait for that one.
 -- locks: job rows by id; waited for with patience, left alone without.
 WITH RECURSIVE asked AS MATERIALIZED (
     SELECT CAST(id AS /*id*/uuid) AS id FROM json_array_elements_text(CAST(CAST(:jobs AS text) AS json)) AS sent (id)
@@ -34,12 +35,22 @@ touched (id, chain_id, is_ending) AS (
     JOIN /*schema.*/job AS job ON job.id = job_blocker.job_id
     WHERE touched.is_ending AND CAST(:neighbours AS text) = 'dependants'
 ),
+told AS MATERIALIZED (
+    SELECT target.asked_id, job.id
+    FROM target
+    JOIN /*schema.*/job_blocker AS job_blocker
+        ON job_blocker.blocked_by_chain_id = target.chain_id AND job_blocker.is_resolved
+    JOIN /*schema.*/job AS job ON job.id = job_blocker.job_id AND job.waiting_for > 0
+    WHERE CAST(:neighbours AS text) = 'blockers'
+),
 wanted AS MATERIALIZED (
     SELECT id FROM touched
     UNION
     SELECT job_blocker.blocked_by_chain_id
     FROM target JOIN /*schema.*/job_blocker AS job_blocker ON job_blocker.job_id = target.id
     WHERE NOT job_blocker.is_resolved AND CAST(:neighbours AS text) = 'blockers'
+    UNION
+    SELECT id FROM told
 ),
 waited_for AS MATERIALIZED (
     SELECT id, chain_id, is_tail, status, queue, attempt, waiting_for
@@ -61,4 +72,6 @@ SELECT asked.id::text AS asked, locked.id::text AS id, locked.chain_id::text AS 
 FROM asked
 LEFT JOIN target ON target.asked_id = asked.id
 LEFT JOIN locked ON locked.id = target.id
+    AND (CAST(:patient AS boolean)
+         OR target.asked_id NOT IN (SELECT asked_id FROM told WHERE id NOT IN (SELECT id FROM locked)))
 WHERE (SELECT count(*) FROM locked) >= 0;

@@ -39,7 +39,9 @@ reaped AS (
         ready_at = CASE WHEN verdict <> 'pending' OR (is_refund AND NOT is_crash) THEN ready_at
                         ELSE moment + delay_ms * interval '1 millisecond' END,
         finished_at = CASE WHEN verdict <> 'pending' THEN moment END,
-        last_attempt_error = CASE WHEN is_refund AND NOT is_crash THEN last_attempt_error ELSE holding.error END,
+        last_attempt_error = CASE WHEN verdict = 'cancelled' AND cancel_request IS NOT NULL THEN cancel_request -> 'error'
+                                  WHEN is_refund AND NOT is_crash THEN last_attempt_error ELSE holding.error END,
+        expires_at = CASE WHEN is_crash THEN NULL ELSE expires_at END,
         leased_by = NULL,
         leased_until = NULL
     FROM holding, (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock

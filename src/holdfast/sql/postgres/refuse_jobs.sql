@@ -33,7 +33,8 @@ refused AS (
                         ELSE ready_at END,
         finished_at = CASE WHEN verdict <> 'pending' THEN moment END,
         last_attempt_error = json_build_object(
-            'type', holding.error ->> 'type', 'message', holding.error ->> 'message', 'first_refused_at', since),
+            'type', coalesce(cancel_request -> 'error', holding.error) ->> 'type',
+            'message', coalesce(cancel_request -> 'error', holding.error) ->> 'message', 'first_refused_at', since),
         leased_by = NULL,
         leased_until = NULL
     FROM holding

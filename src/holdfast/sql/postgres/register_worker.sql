@@ -3,10 +3,10 @@
 -- returns: none
 -- concurrency: an upsert of the worker's own row; a worker that was taken for dead is alive again.
 -- locks: one worker row.
-INSERT INTO /*schema.*/worker AS known (id, status, started_at, last_seen_at, version, queues, metadata)
-SELECT CAST(:worker AS text), 'alive', moment, moment, CAST(:version AS text),
+INSERT INTO /*schema.*/worker AS known (id, status, started_at, last_seen_at, heard_since, version, queues, metadata)
+SELECT CAST(:worker AS text), 'alive', moment, moment, moment, CAST(:version AS text),
        CAST(CAST(:queues AS text) AS json), CAST(CAST(:metadata AS text) AS json)
 FROM (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
 ON CONFLICT (id) DO UPDATE
-SET status = 'alive', last_seen_at = excluded.last_seen_at, version = excluded.version,
-    queues = excluded.queues, metadata = excluded.metadata;
+SET status = 'alive', last_seen_at = excluded.last_seen_at, heard_since = excluded.heard_since,
+    version = excluded.version, queues = excluded.queues, metadata = excluded.metadata;

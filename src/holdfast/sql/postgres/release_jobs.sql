@@ -4,14 +4,16 @@
 --   of the dependants of what was cancelled instead 'woken' and 'unsettled', as in complete_jobs)
 -- concurrency: fenced by (id, lease_generation, running), locked rows skipped. The attempt is refunded, the
 --   generation is not: it only grows. A job that somebody asked to cancel is cancelled, never pending.
+--   One that was started no longer expires, and what was refused before that is past.
 --   The fence is written as a CASE to keep the planner off the index of running jobs, which it would read as a whole.
 -- locks: job rows by id, then the dependants of cancelled ones by id; never waited for.
 WITH sent AS MATERIALIZED (
-    SELECT id, lease_generation
-    FROM json_to_recordset(CAST(CAST(:jobs AS text) AS json)) AS lease (id /*id*/uuid, lease_generation bigint)
+    SELECT id, lease_generation, is_started
+    FROM json_to_recordset(CAST(CAST(:jobs AS text) AS json))
+         AS lease (id /*id*/uuid, lease_generation bigint, is_started boolean)
 ),
 holding AS MATERIALIZED (
-    SELECT job.ctid, job.id
+    SELECT job.ctid, job.id, sent.is_started
     FROM sent JOIN /*schema.*/job AS job ON job.id = sent.id
     WHERE job.id = ANY (ARRAY(SELECT id FROM sent))
       AND CASE WHEN job.status = 'running' THEN job.lease_generation END = sent.lease_generation
@@ -24,8 +26,13 @@ released AS (
         attempt = attempt - 1,
         finished_at = CASE WHEN cancel_requested_at IS NOT NULL
                            THEN coalesce(CAST(:now AS timestamptz), statement_timestamp()) END,
-        last_attempt_error = CASE WHEN cancel_requested_at IS NULL THEN last_attempt_error
-            ELSE json_build_object('type', 'Cancelled', 'message', 'cancelled while it ran') END,
+        last_attempt_error = CASE
+            WHEN cancel_requested_at IS NULL AND last_attempt_error -> 'first_refused_at' IS NOT NULL
+                 AND id IN (SELECT id FROM holding WHERE is_started)
+            THEN json_build_object('type', last_attempt_error -> 'type', 'message', last_attempt_error -> 'message')
+            WHEN cancel_requested_at IS NULL THEN last_attempt_error
+            ELSE coalesce(cancel_request -> 'error', json_build_object('type', 'Cancelled', 'message', 'cancelled while it ran')) END,
+        expires_at = CASE WHEN id IN (SELECT id FROM holding WHERE is_started) THEN NULL ELSE expires_at END,
         leased_by = NULL,
         leased_until = NULL
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM holding))

@@ -1,8 +1,9 @@
 -- release_orphans: give back jobs that this worker holds without knowing it (the answer to a claim was lost).
--- params: now timestamptz, worker text, known json
+-- params: now timestamptz, worker text, known json, started boolean
 -- returns: id text, outcome text ('pending', 'cancelled'; and of the dependants of what was cancelled 'woken' and
 --   'unsettled', as in complete_jobs)
--- concurrency: called by the worker itself while it has no claim under way, so what it does not know it never started.
+-- concurrency: called by the worker itself while it has no claim under way, so what it does not know it never started;
+--   with started, by others or in the end: they may have been, and no longer expire; what was refused before is past.
 --   A job that somebody asked to cancel is cancelled, never pending.
 -- locks: job rows by id, then the dependants of cancelled ones by id; never waited for.
 WITH orphan AS MATERIALIZED (
@@ -19,8 +20,13 @@ released AS (
         attempt = attempt - 1,
         finished_at = CASE WHEN cancel_requested_at IS NOT NULL
                            THEN coalesce(CAST(:now AS timestamptz), statement_timestamp()) END,
-        last_attempt_error = CASE WHEN cancel_requested_at IS NULL THEN last_attempt_error
-            ELSE json_build_object('type', 'Cancelled', 'message', 'cancelled before it was started') END,
+        last_attempt_error = CASE
+            WHEN cancel_requested_at IS NULL AND last_attempt_error -> 'first_refused_at' IS NOT NULL
+                 AND CAST(:started AS boolean)
+            THEN json_build_object('type', last_attempt_error -> 'type', 'message', last_attempt_error -> 'message')
+            WHEN cancel_requested_at IS NULL THEN last_attempt_error
+            ELSE coalesce(cancel_request -> 'error', json_build_object('type', 'Cancelled', 'message', 'cancelled before it was started')) END,
+        expires_at = CASE WHEN CAST(:started AS boolean) THEN NULL ELSE expires_at END,
         leased_by = NULL,
         leased_until = NULL
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM orphan))

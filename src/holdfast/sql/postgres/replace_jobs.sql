@@ -2,8 +2,8 @@
 -- params: now timestamptz, jobs json
 -- returns: id text, status text
 -- concurrency: the rows are locked by judge_keys, which found them pending or blocked. The place in the order of enqueue
---   stays; revision grows.
--- locks: none that the transaction does not have; steps and blockers of the jobs.
+--   stays, and that in its partition key if this stays the same; revision grows.
+-- locks: none that the transaction does not have; steps, signals and blockers of the jobs.
 WITH sent AS MATERIALIZED (
     SELECT id, type_name, queue, priority, input, scheduled_at, delay_ms, max_attempts, timeout_ms, tenant, headers, more
     FROM json_to_recordset(CAST(CAST(:jobs AS text) AS json)) AS sent (
@@ -12,6 +12,7 @@ WITH sent AS MATERIALIZED (
     )
 ),
 without_steps AS (DELETE FROM /*schema.*/job_step WHERE job_id IN (SELECT id FROM sent)),
+without_signals AS (DELETE FROM /*schema.*/job_signal WHERE chain_id IN (SELECT id FROM sent)),
 without_blockers AS (DELETE FROM /*schema.*/job_blocker WHERE job_id IN (SELECT id FROM sent)),
 replaced AS (
     UPDATE /*schema.*/job AS job
@@ -33,6 +34,20 @@ replaced AS (
                               moment + CAST(more ->> 'expires_ms' AS bigint) * interval '1 millisecond'),
         deduplication_key = more ->> 'deduplication_key',
         deduplication_scope = more ->> 'deduplication_scope',
+        partition_key = more ->> 'partition_key',
+        partition_bucket = CAST(more ->> 'partition_bucket' AS smallint),
+        partition_seq = CASE WHEN more ->> 'partition_key' IS NULL THEN NULL
+                             WHEN job.queue = sent.queue AND job.partition_key = more ->> 'partition_key' THEN partition_seq
+                             ELSE nextval('/*schema.*/partition_place') END,
+        ordering = more ->> 'ordering',
+        held = held AND NOT limited AND more ->> 'waiting_for' IS NULL AND job.queue = sent.queue
+               AND job.partition_key IS NOT DISTINCT FROM more ->> 'partition_key'
+               AND job.ordering IS NOT DISTINCT FROM more ->> 'ordering',
+        limited = false,
+        concurrency_key = more ->> 'concurrency_key',
+        flags = CASE WHEN more ->> 'flags' IS NOT NULL THEN ARRAY(SELECT json_array_elements_text(more -> 'flags')) END,
+        is_fair = sent.tenant IS NOT NULL
+                  AND sent.queue = ANY (ARRAY(SELECT known.name FROM /*schema.*/queue AS known WHERE known.fair_by = 'tenant')),
         revision = revision + 1,
         attempt = 0,
         crash_count = 0,

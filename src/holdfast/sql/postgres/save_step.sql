@@ -1,7 +1,7 @@
 -- save_step: remember the result of a step of a job that its holder still holds.
 -- params: now timestamptz, id text, lease_generation bigint, name text, result json
 -- returns: outcome text ('held' = saved; 'locked' = try again; else why the job is not the holder's: 'completed',
---   'cancelled', 'deleted', 'lost')
+--   'completed_here', 'cancelled', 'deleted', 'lost')
 -- concurrency: fenced by (id, lease_generation, running); the row's lock keeps the job from being taken before the result
 --   is committed with it. Saving again keeps the first result: the answer to the first try may have been lost.
 -- locks: one job row, never waited for.
@@ -28,7 +28,8 @@ SELECT CASE WHEN (SELECT count(*) FROM noted) = 1 THEN 'held' ELSE coalesce((
     SELECT CASE WHEN job.status = 'completed' AND job.completed_by IS NULL THEN 'completed'
                 WHEN job.lease_generation <> CAST(:lease_generation AS bigint) THEN 'lost'
                 WHEN job.status = 'running' THEN 'locked'
-                WHEN job.status IN ('completed', 'cancelled') THEN job.status
+                WHEN job.status = 'completed' THEN 'completed_here'
+                WHEN job.status = 'cancelled' THEN 'cancelled'
                 ELSE 'lost' END
     FROM /*schema.*/job AS job WHERE job.id = CAST(:id AS /*id*/uuid)
 ), 'deleted') END AS outcome;

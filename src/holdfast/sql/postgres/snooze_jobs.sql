@@ -4,7 +4,7 @@
 --   the dependants of what was cancelled instead 'woken' and 'unsettled', as in complete_jobs)
 -- concurrency: fenced by (id, lease_generation, running), locked rows skipped. The attempt is refunded, the generation is
 --   not: it only grows. A job that somebody asked to cancel is cancelled, never pending. Putting off again under the same
---   generation changes nothing.
+--   generation changes nothing. A job that was started no longer expires, and what was refused before that is past.
 --   The fence is written as a CASE to keep the planner off the index of running jobs, which it would read as a whole.
 -- locks: job rows by id, then the dependants of cancelled ones by id; never waited for.
 WITH sent AS MATERIALIZED (
@@ -29,7 +29,11 @@ snoozed AS (
                         ELSE greatest(moment, coalesce(until, moment + delay_ms * interval '1 millisecond')) END,
         finished_at = CASE WHEN is_cancelled THEN moment END,
         last_attempt_error = CASE WHEN is_cancelled
-            THEN json_build_object('type', 'Cancelled', 'message', 'cancelled while it ran') ELSE last_attempt_error END,
+            THEN coalesce(cancel_request -> 'error', json_build_object('type', 'Cancelled', 'message', 'cancelled while it ran'))
+            WHEN last_attempt_error -> 'first_refused_at' IS NOT NULL
+            THEN json_build_object('type', last_attempt_error -> 'type', 'message', last_attempt_error -> 'message')
+            ELSE last_attempt_error END,
+        expires_at = NULL,
         leased_by = NULL,
         leased_until = NULL
     FROM holding, (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock

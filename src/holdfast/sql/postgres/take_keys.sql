@@ -3,7 +3,8 @@
 -- returns: place integer, chain_id text, outcome text ('kept' = held by a living chain, and that is all the caller needs;
 --   'taken' = now ours; 'judge' = somebody took it before: locked, ask judge_keys)
 -- concurrency: unique by the primary key, so one of any number of callers inserts and the others wait for his commit;
---   then they find his row, also where their snapshot does not show it. A key that is plainly held is not locked.
+--   then they find his row, also where their snapshot does not show it. A key that is plainly held is not locked; one whose
+--   holder should have been started by now and was not is to be judged.
 -- locks: keys in their order, waited for.
 WITH sent AS MATERIALIZED (
     SELECT place, type_name, key, chain_id, scope, window_ms, on_conflict, is_repeated
@@ -23,14 +24,17 @@ held AS MATERIALIZED (
           WHEN 'forever' THEN true
           WHEN 'pending' THEN EXISTS (
               SELECT FROM /*schema.*/job AS job
-              WHERE job.id = taken.chain_id AND job.lease_generation = 0 AND job.status IN ('pending', 'blocked'))
+              WHERE job.id = taken.chain_id AND job.lease_generation = 0 AND job.status IN ('pending', 'blocked')
+                AND (job.expires_at IS NULL OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp())))
           ELSE EXISTS (
               SELECT FROM /*schema.*/job AS job
-              WHERE job.id = taken.chain_id AND job.is_tail AND job.status IN ('pending', 'blocked', 'running'))
+              WHERE job.id = taken.chain_id AND job.is_tail AND job.status IN ('pending', 'blocked', 'running')
+                AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp())))
               OR EXISTS (
               SELECT FROM /*schema.*/job AS job
               WHERE job.chain_id = taken.chain_id AND job.chain_index > 0 AND job.is_tail
-                AND job.status IN ('pending', 'blocked', 'running'))
+                AND job.status IN ('pending', 'blocked', 'running')
+                AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp())))
           END
 ),
 taken AS (

@@ -1,13 +1,13 @@
 -- complete_jobs: finish jobs with their outputs.
 -- params: now timestamptz, worker text, jobs json
--- returns: id text, outcome text (only what was not completed: 'lost' = not yours any more; and 'unsettled' = a chain
---   with dependants, to be settled in the same transaction)
+-- returns: id text, outcome text (only what was not completed: 'lost' = not yours any more; 'woken' = a queue that got
+--   work; and 'unsettled' = a chain with dependants, to be settled in the same transaction)
 -- concurrency: fenced by (id, lease_generation, running). Completing again under the same generation is a success: the
 --   answer to the first try may have been lost. Whoever completes it from outside does so under a generation
 --   of his own.
 -- locks: the database's write lock.
 UPDATE /*schema.*/job AS job
-SET status = 'completed', output = sent.output, finished_at = :now, completed_by = :worker,
+SET status = 'completed', held = 0, output = sent.output, finished_at = :now, completed_by = :worker,
     duration_ms = ifnull(sent.duration_ms,
         CAST(round((julianday(:now) - julianday(last_attempt_at)) * 86400000) AS INTEGER)),
     last_attempt_error = NULL, leased_by = NULL, leased_until = NULL
@@ -24,6 +24,15 @@ WHERE NOT EXISTS (
     SELECT 1 FROM /*schema.*/job AS job
     WHERE job.id = json_extract(value, '$.id') AND job.status = 'completed'
       AND job.lease_generation = json_extract(value, '$.lease_generation')
+)
+UNION ALL
+SELECT DISTINCT job.queue, 'woken'
+FROM json_each(:jobs)
+CROSS JOIN /*schema.*/job AS job ON job.id = json_extract(value, '$.id')
+WHERE job.partition_key IS NOT NULL AND EXISTS (
+    SELECT 1 FROM /*schema.*/job AS next
+    WHERE next.queue = job.queue AND next.partition_key = job.partition_key
+      AND next.status IN ('blocked', 'pending', 'running') AND next.status = 'pending' AND next.held = 0
 )
 UNION ALL
 SELECT DISTINCT job.chain_id, 'unsettled'

@@ -4,7 +4,7 @@
 --   not yours any more; and 'unsettled' = a chain with dependants, to be settled in the same transaction)
 -- concurrency: fenced by (id, lease_generation, running). Failing again under the same generation reports what the first
 --   try did; a job that the reaper or a release took back is lost. A job that somebody asked to cancel is cancelled,
---   never pending. Of older attempts the last 20 are kept.
+--   never pending, for the reason given; the attempt keeps what the handler raised. Of older attempts the last 20 are kept.
 -- locks: the database's write lock.
 -- Attempts allowed: the job's own, the operator's for the type, the operator's for all, the type's.
 -- part: ended
@@ -47,7 +47,7 @@ SET status = verdict,
     finished_at = iif(verdict <> 'pending', :now, NULL),
     duration_ms = ifnull(took_ms,
         CAST(round((julianday(:now) - julianday(last_attempt_at)) * 86400000) AS INTEGER)),
-    last_attempt_error = error, leased_by = NULL, leased_until = NULL
+    last_attempt_error = ifnull(json_extract(cancel_request, '$.error'), error), leased_by = NULL, leased_until = NULL
 FROM (
     SELECT json_extract(value, '$.seq') AS ended_seq, json_extract(value, '$.error') AS error,
            json_extract(value, '$.took_ms') AS took_ms,

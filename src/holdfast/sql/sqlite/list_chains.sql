@@ -100,7 +100,12 @@ running AS MATERIALIZED (
 pending AS MATERIALIZED (
     SELECT tail.id, job.seq AS seq FROM /*schema.*/job AS tail
     CROSS JOIN /*schema.*/job AS job ON job.id = tail.chain_id
-    WHERE tail.status = 'pending' AND tail.held = 0 AND tail.crash_count = 0
+    WHERE tail.status = 'pending' AND tail.held = 0 AND tail.crash_count = 0 AND tail.is_fair = 0
+      AND /*filters*/true
+    UNION ALL
+    SELECT tail.id, job.seq AS seq FROM /*schema.*/job AS tail
+    CROSS JOIN /*schema.*/job AS job ON job.id = tail.chain_id
+    WHERE tail.status = 'pending' AND tail.held = 0 AND tail.crash_count = 0 AND tail.is_fair = 1
       AND /*filters*/true
     UNION ALL
     SELECT tail.id, job.seq AS seq FROM /*schema.*/job AS tail

@@ -74,7 +74,11 @@ running AS MATERIALIZED (
 ),
 pending AS MATERIALIZED (
     SELECT job.id, job.seq FROM /*schema.*/job AS job
-    WHERE job.status = 'pending' AND job.held = 0 AND job.crash_count = 0
+    WHERE job.status = 'pending' AND job.held = 0 AND job.crash_count = 0 AND job.is_fair = 0
+      AND /*filters*/true
+    UNION ALL
+    SELECT job.id, job.seq FROM /*schema.*/job AS job
+    WHERE job.status = 'pending' AND job.held = 0 AND job.crash_count = 0 AND job.is_fair = 1
       AND /*filters*/true
     UNION ALL
     SELECT job.id, job.seq FROM /*schema.*/job AS job

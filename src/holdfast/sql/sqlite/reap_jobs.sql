@@ -43,8 +43,10 @@ SET status = verdict,
     ready_at = iif(verdict <> 'pending' OR (is_refund AND NOT is_crash), ready_at,
         strftime('%Y-%m-%dT%H:%M:%f', :now, printf('+%.3f seconds', delay_ms / 1000.0)) || '000Z'),
     finished_at = iif(verdict <> 'pending', :now, NULL),
-    last_attempt_error = iif(is_refund AND NOT is_crash, last_attempt_error, error),
-    leased_by = NULL, leased_until = NULL
+    last_attempt_error = CASE WHEN verdict = 'cancelled' AND cancel_request IS NOT NULL
+                              THEN json_extract(cancel_request, '$.error')
+                              WHEN is_refund AND NOT is_crash THEN last_attempt_error ELSE error END,
+    expires_at = iif(is_crash, NULL, expires_at), leased_by = NULL, leased_until = NULL
 FROM (
     SELECT json_extract(value, '$.seq') AS held_seq, json_extract(value, '$.error') AS error,
            json_extract(value, '$.delay_ms') AS delay_ms, json_extract(value, '$.verdict') AS verdict,

@@ -30,7 +30,9 @@ SET status = verdict,
     ready_at = iif(verdict = 'pending', strftime('%Y-%m-%dT%H:%M:%f', :now,
         printf('+%.3f seconds', min(max(waited, 1.0), 300.0))) || '000Z', ready_at),
     finished_at = iif(verdict = 'pending', NULL, :now),
-    last_attempt_error = json_object('type', json_extract(error, '$.type'), 'message', json_extract(error, '$.message'),
+    last_attempt_error = json_object(
+        'type', json_extract(ifnull(json_extract(cancel_request, '$.error'), error), '$.type'),
+        'message', json_extract(ifnull(json_extract(cancel_request, '$.error'), error), '$.message'),
         'first_refused_at', since),
     leased_by = NULL, leased_until = NULL
 FROM (

@@ -3,8 +3,8 @@
 -- returns: none
 -- concurrency: an upsert of the worker's own row; a worker that was taken for dead is alive again.
 -- locks: the database's write lock.
-INSERT INTO /*schema.*/worker (id, status, started_at, last_seen_at, version, queues, metadata)
-VALUES (:worker, 'alive', :now, :now, :version, :queues, :metadata)
+INSERT INTO /*schema.*/worker (id, status, started_at, last_seen_at, heard_since, version, queues, metadata)
+VALUES (:worker, 'alive', :now, :now, :now, :version, :queues, :metadata)
 ON CONFLICT (id) DO UPDATE
-SET status = 'alive', last_seen_at = excluded.last_seen_at, version = excluded.version,
-    queues = excluded.queues, metadata = excluded.metadata;
+SET status = 'alive', last_seen_at = excluded.last_seen_at, heard_since = excluded.heard_since,
+    version = excluded.version, queues = excluded.queues, metadata = excluded.metadata;

@@ -3,7 +3,8 @@
 -- returns: id text, outcome text (only what was not released: 'lost' = not yours any more; and 'unsettled' = a chain with
 --   dependants that was cancelled instead, to be settled in the same transaction)
 -- concurrency: fenced by (id, lease_generation, running). The attempt is refunded, the generation is not: it only grows.
---   A job that somebody asked to cancel is cancelled, never pending.
+--   A job that somebody asked to cancel is cancelled, never pending. One that was started no longer expires, and what was
+--   refused before that is past.
 -- locks: the database's write lock.
 -- part: cancelled
 SELECT json_group_array(job.id) AS cancelled
@@ -15,11 +16,13 @@ UPDATE /*schema.*/job AS job
 SET status = iif(cancel_requested_at IS NULL, 'pending', 'cancelled'),
     attempt = attempt - 1,
     finished_at = iif(cancel_requested_at IS NULL, NULL, :now),
-    last_attempt_error = iif(cancel_requested_at IS NULL, last_attempt_error,
-        json_object('type', 'Cancelled', 'message', 'cancelled while it ran')),
-    leased_by = NULL, leased_until = NULL
+    last_attempt_error = iif(cancel_requested_at IS NULL,
+        iif(is_started, json_remove(last_attempt_error, '$.first_refused_at'), last_attempt_error),
+        ifnull(json_extract(cancel_request, '$.error'), json_object('type', 'Cancelled', 'message', 'cancelled while it ran'))),
+    expires_at = iif(is_started, NULL, expires_at), leased_by = NULL, leased_until = NULL
 FROM (
-    SELECT json_extract(value, '$.id') AS id, json_extract(value, '$.lease_generation') AS lease_generation
+    SELECT json_extract(value, '$.id') AS id, json_extract(value, '$.lease_generation') AS lease_generation,
+           json_extract(value, '$.is_started') AS is_started
     FROM json_each(:jobs)
 ) AS sent
 WHERE job.id = sent.id AND job.lease_generation = sent.lease_generation AND job.status = 'running';

@@ -1,8 +1,9 @@
 -- release_orphans: give back jobs that this worker holds without knowing it (the answer to a claim was lost).
--- params: now timestamptz, worker text, known json
+-- params: now timestamptz, worker text, known json, started boolean
 -- returns: id text, outcome text ('pending', 'cancelled'; and 'unsettled' = a chain with dependants that was cancelled, to be
 --   settled in the same transaction)
--- concurrency: called by the worker itself while it has no claim under way, so what it does not know it never started.
+-- concurrency: called by the worker itself while it has no claim under way, so what it does not know it never started;
+--   with started, by others or in the end: they may have been, and no longer expire; what was refused before is past.
 --   A job that somebody asked to cancel is cancelled, never pending.
 -- locks: the database's write lock.
 -- part: orphans
@@ -14,9 +15,10 @@ UPDATE /*schema.*/job AS job
 SET status = iif(cancel_requested_at IS NULL, 'pending', 'cancelled'),
     attempt = attempt - 1,
     finished_at = iif(cancel_requested_at IS NULL, NULL, :now),
-    last_attempt_error = iif(cancel_requested_at IS NULL, last_attempt_error,
-        json_object('type', 'Cancelled', 'message', 'cancelled before it was started')),
-    leased_by = NULL, leased_until = NULL
+    last_attempt_error = iif(cancel_requested_at IS NULL,
+        iif(:started, json_remove(last_attempt_error, '$.first_refused_at'), last_attempt_error),
+        ifnull(json_extract(cancel_request, '$.error'), json_object('type', 'Cancelled', 'message', 'cancelled before it was started'))),
+    expires_at = iif(:started, NULL, expires_at), leased_by = NULL, leased_until = NULL
 WHERE seq IN (SELECT value FROM json_each(:orphans));
 -- part: outcomes
 SELECT job.id, job.status AS outcome FROM json_each(:orphans) CROSS JOIN /*schema.*/job AS job ON job.seq = value

@@ -2,10 +2,12 @@
 -- params: now timestamptz, jobs json
 -- returns: id text, status text
 -- concurrency: inside the write transaction of judge_keys, which found them pending or blocked. The place in the order of
---   enqueue stays; revision grows.
+--   enqueue stays, and that in its partition key if this stays the same; revision grows.
 -- locks: the database's write lock.
 -- part: without_steps
 DELETE FROM /*schema.*/job_step WHERE job_id IN (SELECT json_extract(value, '$.id') FROM json_each(:jobs));
+-- part: without_signals
+DELETE FROM /*schema.*/job_signal WHERE chain_id IN (SELECT json_extract(value, '$.id') FROM json_each(:jobs));
 -- part: without_blockers
 DELETE FROM /*schema.*/job_blocker WHERE job_id IN (SELECT json_extract(value, '$.id') FROM json_each(:jobs));
 -- part: replaced
@@ -19,6 +21,15 @@ SET queue = sent.queue, priority = sent.priority, input = sent.input,
     status = iif(sent.waiting_for > 0, 'blocked', 'pending'), waiting_for = sent.waiting_for,
     on_blocker_failure = sent.on_blocker_failure, expires_at = sent.expires_at,
     deduplication_key = sent.deduplication_key, deduplication_scope = sent.deduplication_scope,
+    partition_seq = CASE WHEN sent.partition_key IS NULL THEN NULL
+                         WHEN job.queue = sent.queue AND job.partition_key = sent.partition_key THEN partition_seq
+                         ELSE (SELECT max(seq) + 1 FROM /*schema.*/job) END,
+    held = held AND NOT limited AND sent.waiting_for = 0 AND job.queue = sent.queue AND job.partition_key IS sent.partition_key
+           AND job.ordering IS sent.ordering,
+    partition_key = sent.partition_key, partition_bucket = sent.partition_bucket, ordering = sent.ordering,
+    limited = 0, concurrency_key = sent.concurrency_key, flags = sent.flags,
+    is_fair = sent.tenant IS NOT NULL
+              AND sent.queue IN (SELECT known.name FROM /*schema.*/queue AS known WHERE known.fair_by = 'tenant'),
     revision = revision + 1, attempt = 0, crash_count = 0, step = NULL, progress = NULL,
     last_attempt_error = NULL, last_attempt_at = NULL, duration_ms = NULL
 FROM (
@@ -38,6 +49,10 @@ FROM (
                 ELSE json_extract(value, '$.more.expires_at') END AS expires_at,
            json_extract(value, '$.more.deduplication_key') AS deduplication_key,
            json_extract(value, '$.more.deduplication_scope') AS deduplication_scope,
+           json_extract(value, '$.more.partition_key') AS partition_key,
+           json_extract(value, '$.more.partition_bucket') AS partition_bucket,
+           json_extract(value, '$.more.ordering') AS ordering,
+           json_extract(value, '$.more.concurrency_key') AS concurrency_key, json_extract(value, '$.more.flags') AS flags,
            ifnull(json_extract(value, '$.more.on_conflict'), '') = 'replace_keep_schedule' AS keeps_schedule
     FROM json_each(:jobs)
 ) AS sent

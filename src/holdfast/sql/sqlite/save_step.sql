@@ -1,6 +1,7 @@
 -- save_step: remember the result of a step of a job that its holder still holds.
 -- params: now timestamptz, id text, lease_generation bigint, name text, result json
--- returns: outcome text ('held' = saved; else why the job is not the holder's: 'completed', 'cancelled', 'deleted', 'lost')
+-- returns: outcome text ('held' = saved; else why the job is not the holder's: 'completed', 'completed_here',
+--   'cancelled', 'deleted', 'lost')
 -- concurrency: fenced by (id, lease_generation, running). Saving again keeps the first result: the answer to the first try
 --   may have been lost.
 -- locks: the database's write lock.
@@ -18,7 +19,8 @@ SELECT ifnull((
     SELECT CASE WHEN status = 'completed' AND completed_by IS NULL THEN 'completed'
                 WHEN lease_generation <> :lease_generation THEN 'lost'
                 WHEN status = 'running' THEN 'held'
-                WHEN status IN ('completed', 'cancelled') THEN status
+                WHEN status = 'completed' THEN 'completed_here'
+                WHEN status = 'cancelled' THEN 'cancelled'
                 ELSE 'lost' END
     FROM /*schema.*/job AS job WHERE id = :id
 ), 'deleted') AS outcome;

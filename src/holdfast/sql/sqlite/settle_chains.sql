@@ -1,8 +1,9 @@
 -- settle_chains: tell those who wait for chains that these have ended.
--- params: now timestamptz, chains json, patient boolean
+-- params: now timestamptz, chains json, patient boolean, ended_here boolean
 -- returns: unsettled text, woken_queue text (unsettled is always null: nobody else can have a row locked)
 -- concurrency: inside a write transaction. What asked to be cancelled is, and so on along the graph; what waits for
---   nothing more becomes pending. Chains that have not ended are passed over; telling again changes nothing. patient is PostgreSQL's.
+--   nothing more becomes pending. Chains that have not ended are passed over; telling again changes nothing. patient is PostgreSQL's,
+--   ended_here is PostgreSQL's.
 -- locks: the database's write lock.
 -- part: failed
 WITH RECURSIVE failed (chain_id) AS (

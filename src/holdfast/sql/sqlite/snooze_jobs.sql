@@ -4,7 +4,7 @@
 --   dependants that was cancelled instead, to be settled in the same transaction)
 -- concurrency: fenced by (id, lease_generation, running). The attempt is refunded, the generation is not: it only grows. A
 --   job that somebody asked to cancel is cancelled, never pending. Putting off again under the same generation changes
---   nothing.
+--   nothing. A job that was started no longer expires, and what was refused before that is past.
 -- locks: the database's write lock.
 -- part: cancelled
 SELECT json_group_array(job.id) AS cancelled
@@ -17,9 +17,9 @@ SET status = iif(cancel_requested_at IS NULL, 'pending', 'cancelled'),
     attempt = attempt - 1,
     ready_at = iif(cancel_requested_at IS NULL, max(:now, due), ready_at),
     finished_at = iif(cancel_requested_at IS NULL, NULL, :now),
-    last_attempt_error = iif(cancel_requested_at IS NULL, last_attempt_error,
-        json_object('type', 'Cancelled', 'message', 'cancelled while it ran')),
-    leased_by = NULL, leased_until = NULL
+    last_attempt_error = iif(cancel_requested_at IS NULL, json_remove(last_attempt_error, '$.first_refused_at'),
+        ifnull(json_extract(cancel_request, '$.error'), json_object('type', 'Cancelled', 'message', 'cancelled while it ran'))),
+    expires_at = NULL, leased_by = NULL, leased_until = NULL
 FROM (
     SELECT json_extract(value, '$.id') AS id, json_extract(value, '$.lease_generation') AS lease_generation,
            ifnull(json_extract(value, '$.until'), strftime('%Y-%m-%dT%H:%M:%f', :now,

@@ -1,6 +1,6 @@
 -- tell_holders: let the workers that hold jobs know that something happens to these.
 -- params: jobs json
--- returns: hints bigint
+-- returns: letter text
 -- concurrency: nothing to do: workers watch the file. jobs is PostgreSQL's.
 -- locks: none.
-SELECT 0 AS hints;
+SELECT NULL AS letter;

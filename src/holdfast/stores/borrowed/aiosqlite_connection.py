@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 from holdfast.errors import WrongConnection
@@ -25,9 +26,9 @@ class AiosqliteConnection:
         self._inner = connection._connection  # noqa: SLF001 - as above
         sqlite_connection.refuse_unusable(connection, self._inner, self._store)
 
-    async def begin(self) -> None:
+    async def begin(self, *, read_only: bool = False) -> None:
         await self._connection._execute(  # noqa: SLF001 - see the class
-            sqlite_connection.begin, self._connection, self._inner, self._store
+            partial(sqlite_connection.begin, self._connection, self._inner, self._store, read_only=read_only)
         )
 
     async def execute(self, statement: Statement) -> Rows:
@@ -38,3 +39,6 @@ class AiosqliteConnection:
 
     def on_commit(self, callback: Callable[[], None]) -> bool:  # noqa: ARG002 - aiosqlite has no such hook
         return False
+
+    async def refuse_commit(self) -> None:
+        await self._connection._execute(sqlite_connection.refuse_commit, self._inner)  # noqa: SLF001 - see the class

@@ -9,14 +9,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.errors import AbortedTransaction, NoTransaction, WrongConnection
+from holdfast.errors import NoTransaction, WrongConnection
 from holdfast.operations.statement import Rows, Statement
 from holdfast.stores.borrowed.base import BorrowingStore
 from holdfast.stores.borrowed.same_database import refuse_other_database_async
 from holdfast.stores.borrowed.script_run import Values, run_script_async
 
 _NUMBERED = re.compile(r"\$\d+")
-_IN_FAILED_TRANSACTION = "25P02"
 
 
 class AsyncpgConnection:
@@ -27,26 +26,24 @@ class AsyncpgConnection:
         self._connection = connection
         self._store = store
 
-    async def begin(self) -> None:
+    async def begin(self, *, read_only: bool = False) -> None:  # noqa: ARG002 - nobody waits for a reader here
         refuse_other_loop(self._connection, self._connection)
         if not self._connection.is_in_transaction():
             raise NoTransaction("asyncpg connection", "enqueue inside `async with connection.transaction():`")
+        # asyncpg knows whether the transaction failed, but does not tell; the server refuses and nothing gets worse.
         # A pool's proxy is another object each time.
         driver = getattr(self._connection, "_con", self._connection)
         await refuse_other_database_async(self._connection, driver, self._store, self.execute)
 
     async def execute(self, statement: Statement) -> Rows:
         script = self._store.numbered.script(statement.name, statement.literals, statement.slots)
-        try:
-            return await run_script_async(script, self._store.parameters(statement), self._fetch)
-        except Exception as error:
-            # asyncpg knows that a transaction failed, but does not tell; the server refuses and nothing gets worse.
-            if is_failed_transaction(error):
-                raise AbortedTransaction from error
-            raise
+        return await run_script_async(script, self._store.parameters(statement), self._fetch)
 
     def on_commit(self, callback: Callable[[], None]) -> bool:  # noqa: ARG002 - asyncpg has no such hook
         return False
+
+    async def refuse_commit(self) -> None:
+        """The server does."""
 
     async def _fetch(self, text: str, values: Values) -> Rows:
         # The plain record: the user's record_class may make anything of a row.
@@ -66,11 +63,6 @@ def as_text(text: str) -> str:
 
 def text_values(values: Values) -> tuple[str | None, ...]:
     return tuple(None if value is None else str(value) for value in values.values())
-
-
-def is_failed_transaction(error: Exception) -> bool:
-    """An earlier statement failed, and the server takes no more of them until the rollback."""
-    return getattr(error, "sqlstate", None) == _IN_FAILED_TRANSACTION
 
 
 def refuse_other_loop(tx: object, connection: Any) -> None:

@@ -50,26 +50,34 @@ class Borrowed(Protocol):
 
     - `begin` makes sure that there is a transaction the caller will end, in the store's own database.  It raises
       NoTransaction, AbortedTransaction, or WrongConnection for what only the open connection can tell; then the
-      connection is as it was.
-    - `execute` runs on the caller's connection, leaving its row factory, isolation level and cursors alone.  What the
-      driver raises goes through unchanged, except that a transaction found aborted is AbortedTransaction.
+      connection is as it was.  On SQLite, to read only neither takes the write lock nor opens a transaction.
+    - `execute` runs on the caller's connection, leaving its row factory, isolation level and cursors alone.
+
+    What the driver raises goes through adapters unchanged, so that their libraries see it; `recognise` puts a
+    translation around each.
     - `on_commit` calls back once after the caller's commit, not after a rollback, nor for a savepoint; False if the
       library has no hook for that, True without a call where NOTIFY is forbidden too.  The callback runs where the
       commit runs, so it must not wait, nor use the session; what it raises is logged.
+    - `refuse_commit` comes after spoil_transaction: nothing may be committed before the caller has rolled back, not
+      even what he writes from here on. PostgreSQL sees to that by itself.
     """
 
-    def begin(self) -> None: ...
+    def begin(self, *, read_only: bool = False) -> None: ...
 
     def execute(self, statement: Statement) -> Rows: ...
 
     def on_commit(self, callback: Callable[[], None]) -> bool: ...
 
+    def refuse_commit(self) -> None: ...
+
 
 class AsyncBorrowed(Protocol):
     """The same for connections that are awaited."""
 
-    async def begin(self) -> None: ...
+    async def begin(self, *, read_only: bool = False) -> None: ...
 
     async def execute(self, statement: Statement) -> Rows: ...
 
     def on_commit(self, callback: Callable[[], None]) -> bool: ...
+
+    async def refuse_commit(self) -> None: ...

@@ -39,7 +39,7 @@ class DjangoConnection:
         self._wrapper = wrapper
         self._store = store
 
-    def begin(self) -> None:
+    def begin(self, *, read_only: bool = False) -> None:
         wrapper = self._wrapper
         self._refuse_other_thread()
         if not wrapper.in_atomic_block:
@@ -56,7 +56,7 @@ class DjangoConnection:
             if self._store.dialect == "postgres":
                 PsycopgConnection(wrapper.connection, self._store, self._tx).begin()
             else:
-                self._begin_on_sqlite(wrapper.connection)
+                self._begin_on_sqlite(wrapper.connection, read_only=read_only)
 
     def execute(self, statement: Statement) -> Rows:
         script = self._store.pyformat.script(statement.name, statement.literals, statement.slots)
@@ -81,6 +81,11 @@ class DjangoConnection:
         self._wrapper.on_commit(tell, robust=True)
         return True
 
+    def refuse_commit(self) -> None:
+        # Django refuses by itself what goes through it, and the rest is SQLite's.
+        if self._store.dialect == "sqlite":
+            sqlite_connection.refuse_commit(self._wrapper.connection)
+
     def _refuse_other_thread(self) -> None:
         try:
             self._wrapper.validate_thread_sharing()
@@ -90,13 +95,13 @@ class DjangoConnection:
                 f"it belongs to another thread; pass its alias, {self._wrapper.alias!r}, to have this thread's",
             ) from error
 
-    def _begin_on_sqlite(self, driver: Any) -> None:
+    def _begin_on_sqlite(self, driver: Any, *, read_only: bool) -> None:
         store = cast("SqliteFile", self._store)
         sqlite_connection.refuse_unusable(self._tx, driver, store)
         # After some errors SQLite rolls back by itself, and Django goes on as if in a transaction.
         if not driver.in_transaction:
             raise AbortedTransaction
-        sqlite_connection.begin(self._tx, driver, store)
+        sqlite_connection.begin(self._tx, driver, store, read_only=read_only)
 
     def _plain_text(self) -> contextlib.AbstractContextManager[None]:
         if self._store.dialect == "sqlite":

@@ -7,8 +7,10 @@ import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from holdfast.errors import AbortedTransaction, HoldfastError, TransactionEnded
 from holdfast.operations.statement import Rows
 from holdfast.stores.borrowed.base import AsyncBorrowed, Borrowed
+from holdfast.stores.borrowed.translated import AsyncTranslated, Translated, translated
 
 #: what the driver takes: by position or by name
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
@@ -20,27 +22,52 @@ class OwnTransaction:
     `connection` is the driver's own (psycopg or sqlite3), for what `execute` cannot do; leave its commit to the block.
     """
 
-    def __init__(self, connection: Any, borrowed: Borrowed, execute: Callable[[str, Parameters | None], Rows]) -> None:
+    def __init__(
+        self,
+        connection: Any,
+        borrowed: Borrowed,
+        execute: Callable[[str, Parameters | None], Rows],
+        is_open: Callable[[], bool],
+    ) -> None:
         self.connection = connection
-        self.borrowed = borrowed
+        self.borrowed: Borrowed = Translated(borrowed)
+        #: why it must not be committed
+        self.refusal: HoldfastError | None = None
         self._execute = execute
+        self._is_open = is_open
         self._savepoints = itertools.count(1)
 
     def execute(self, text: str, parameters: Parameters | None = None) -> Rows:
         """Run a statement in the driver's style of parameters; its rows, if it has any."""
+        if self.refusal is not None:
+            raise AbortedTransaction from self.refusal
         return self._execute(text, parameters)
+
+    def check(self) -> None:
+        """Before the commit, once: raises if what the block wrote is not all in this transaction."""
+        if self.refusal is not None:
+            raise self.refusal
+        with translated():
+            if not self._is_open():
+                raise TransactionEnded
 
     @contextlib.contextmanager
     def savepoint(self) -> Iterator[None]:
         """What the block wrote is undone if it raises, and the transaction can go on."""
         name = f"holdfast_{next(self._savepoints)}"
-        self._execute(f"SAVEPOINT {name}", None)
+        self.execute(f"SAVEPOINT {name}")
         try:
             yield
-        except BaseException:
-            self._execute(f"ROLLBACK TO SAVEPOINT {name}", None)
+        except BaseException as error:
+            # Whatever comes of it, the block's own error is the one to be seen.
+            if self.refusal is None:
+                try:
+                    self._execute(f"ROLLBACK TO SAVEPOINT {name}", None)
+                except Exception as second:  # noqa: BLE001 - whatever the driver says
+                    self.refusal = _lost_savepoint(second)
+                    error.add_note(str(self.refusal))
             raise
-        self._execute(f"RELEASE SAVEPOINT {name}", None)
+        self.execute(f"RELEASE SAVEPOINT {name}")
 
 
 class AsyncOwnTransaction:
@@ -51,24 +78,50 @@ class AsyncOwnTransaction:
         connection: Any,
         borrowed: AsyncBorrowed,
         execute: Callable[[str, Parameters | None], Awaitable[Rows]],
+        is_open: Callable[[], Awaitable[bool]],
     ) -> None:
         self.connection = connection
-        self.borrowed = borrowed
+        self.borrowed: AsyncBorrowed = AsyncTranslated(borrowed)
+        #: why it must not be committed
+        self.refusal: HoldfastError | None = None
         self._execute = execute
+        self._is_open = is_open
         self._savepoints = itertools.count(1)
 
     async def execute(self, text: str, parameters: Parameters | None = None) -> Rows:
         """Run a statement in the driver's style of parameters; its rows, if it has any."""
+        if self.refusal is not None:
+            raise AbortedTransaction from self.refusal
         return await self._execute(text, parameters)
+
+    async def check(self) -> None:
+        """Before the commit, once: raises if what the block wrote is not all in this transaction."""
+        if self.refusal is not None:
+            raise self.refusal
+        with translated():
+            if not await self._is_open():
+                raise TransactionEnded
 
     @contextlib.asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
         """What the block wrote is undone if it raises, and the transaction can go on."""
         name = f"holdfast_{next(self._savepoints)}"
-        await self._execute(f"SAVEPOINT {name}", None)
+        await self.execute(f"SAVEPOINT {name}")
         try:
             yield
-        except BaseException:
-            await self._execute(f"ROLLBACK TO SAVEPOINT {name}", None)
+        except BaseException as error:
+            # Whatever comes of it, the block's own error is the one to be seen.
+            if self.refusal is None:
+                try:
+                    await self._execute(f"ROLLBACK TO SAVEPOINT {name}", None)
+                except Exception as second:  # noqa: BLE001 - whatever the driver says
+                    self.refusal = _lost_savepoint(second)
+                    error.add_note(str(self.refusal))
             raise
-        await self._execute(f"RELEASE SAVEPOINT {name}", None)
+        await self.execute(f"RELEASE SAVEPOINT {name}")
+
+
+def _lost_savepoint(cause: Exception) -> TransactionEnded:
+    ended = TransactionEnded()
+    ended.__cause__ = cause
+    return ended

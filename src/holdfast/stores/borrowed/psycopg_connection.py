@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.errors import AbortedTransaction, NoTransaction, WrongConnection, WrongDatabase
+from holdfast.errors import AbortedTransaction, DatabaseUnavailable, NoTransaction, WrongConnection, WrongDatabase
 from holdfast.operations.statement import Rows, Statement
 from holdfast.stores.borrowed.base import BorrowingStore
 from holdfast.stores.borrowed.same_database import refuse_other_database, refuse_other_database_async
@@ -30,7 +30,7 @@ class PsycopgConnection:
         self._connection = connection
         self._store = store
 
-    def begin(self) -> None:
+    def begin(self, *, read_only: bool = False) -> None:  # noqa: ARG002 - nobody waits for a reader here
         with answered(self._connection):
             pass
         if not is_in_transaction(self._connection):
@@ -48,6 +48,9 @@ class PsycopgConnection:
 
     def on_commit(self, callback: Callable[[], None]) -> bool:  # noqa: ARG002 - psycopg has no such hook
         return is_two_phase(self._connection)
+
+    def refuse_commit(self) -> None:
+        """The server does."""
 
     def _fetch(self, text: str, values: Values) -> Rows | None:
         # Neither connection.cursor() nor connection.execute(): the user's cursor_factory may bind in another style
@@ -69,7 +72,7 @@ class PsycopgAsyncConnection:
         self._connection = connection
         self._store = store
 
-    async def begin(self) -> None:
+    async def begin(self, *, read_only: bool = False) -> None:  # noqa: ARG002 - nobody waits for a reader here
         async with answered(self._connection):
             pass
         if not is_in_transaction(self._connection):
@@ -87,6 +90,9 @@ class PsycopgAsyncConnection:
 
     def on_commit(self, callback: Callable[[], None]) -> bool:  # noqa: ARG002 - as in the sync class
         return is_two_phase(self._connection)
+
+    async def refuse_commit(self) -> None:
+        """The server does."""
 
     async def _fetch(self, text: str, values: Values) -> Rows | None:
         psycopg = sys.modules["psycopg"]
@@ -122,6 +128,8 @@ def load_plainly(cursor: Any) -> None:
 
 
 def refuse_closed(tx: object, connection: Any) -> None:
+    if connection.broken:
+        raise DatabaseUnavailable("the connection passed as tx= was lost; repeat the transaction on a new one")
     if connection.closed:
         raise WrongConnection(tx, "the connection is closed; open a new one")
 

@@ -17,6 +17,7 @@ from holdfast.stores.borrowed.psycopg_connection import PsycopgAsyncConnection, 
 from holdfast.stores.borrowed.sqlalchemy_connection import SqlalchemyConnection
 from holdfast.stores.borrowed.sqlalchemy_session import SqlalchemySession
 from holdfast.stores.borrowed.sqlite_connection import SqliteConnection
+from holdfast.stores.borrowed.translated import AsyncTranslated, Translated
 
 B = TypeVar("B", Borrowed, AsyncBorrowed)
 
@@ -102,12 +103,12 @@ def recognise(tx: object, store: BorrowingStore) -> Borrowed:
     if isinstance(tx, OwnTransaction):
         return tx.borrowed
     if isinstance(tx, str) and "://" not in tx and django_connection.aliases():
-        return django_connection.alias(tx, store)
+        return Translated(django_connection.alias(tx, store))
     names = _names(tx)
     for name in names:
         if kind := _SYNC.get(name):
             _refuse_dialect(tx, kind, store)
-            return kind.adapt(tx, store)
+            return Translated(kind.adapt(tx, store))
     if any(name in _ASYNC for name in names):
         raise WrongConnection(tx, "it is asynchronous; use app.async_client() and await enqueue there")
     raise WrongConnection(tx, f"{_mistake(names)}a sync client takes {_listing(_SYNC, store)}")
@@ -121,7 +122,7 @@ def recognise_async(tx: object, store: BorrowingStore) -> AsyncBorrowed:
     for name in names:
         if kind := _ASYNC.get(name):
             _refuse_dialect(tx, kind, store)
-            return kind.adapt(tx, store)
+            return AsyncTranslated(kind.adapt(tx, store))
     if any(name[0] == "django" and name in _SYNC for name in names) or _is_alias(tx):
         raise WrongConnection(tx, _DJANGO_IS_SYNC)
     if any(name in _SYNC for name in names):

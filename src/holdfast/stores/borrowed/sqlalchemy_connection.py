@@ -13,7 +13,6 @@ from holdfast.operations.take_write_lock import take_write_lock
 from holdfast.stores.borrowed import psycopg_connection, sqlite_connection
 from holdfast.stores.borrowed.asyncpg_connection import (
     as_text,
-    is_failed_transaction,
     refuse_other_loop,
     text_values,
 )
@@ -40,7 +39,7 @@ class SqlalchemyConnection:
         self._store = store
         self._is_asyncpg = connection.dialect.driver == "asyncpg"
 
-    def begin(self) -> None:
+    def begin(self, *, read_only: bool = False) -> None:
         connection = self._connection
         for transaction in (connection.get_transaction(), connection.get_nested_transaction()):
             if transaction is not None and (connection.invalidated or not transaction.is_active):
@@ -48,7 +47,7 @@ class SqlalchemyConnection:
         # Explicitly, because only the begin event may issue the real BEGIN (SQLAlchemy's own recipe for SQLite).
         begun = None if connection.in_transaction() else connection.begin()
         try:
-            if not self._is_in_transaction(connection.connection):
+            if not self._is_in_transaction(connection.connection, read_only=read_only):
                 raise NoTransaction("SQLAlchemy connection in AUTOCOMMIT mode", _FIX)
             if self._store.dialect == "postgres":
                 driver = connection.connection.driver_connection
@@ -61,27 +60,27 @@ class SqlalchemyConnection:
     def execute(self, statement: Statement) -> Rows:
         library = self._store.numbered if self._is_asyncpg else self._store.library
         script = library.script(statement.name, statement.literals, statement.slots)
-        try:
-            return run_script(script, self._store.parameters(statement), self._fetch)
-        except Exception as error:
-            if is_failed_transaction(getattr(error, "orig", error)):
-                raise AbortedTransaction from error
-            raise
+        return run_script(script, self._store.parameters(statement), self._fetch)
 
     def on_commit(self, callback: Callable[[], None]) -> bool:  # noqa: ARG002 - its commit event comes before the commit
         return isinstance(self._connection.get_transaction(), sys.modules["sqlalchemy"].TwoPhaseTransaction)
 
-    def _is_in_transaction(self, pooled: Any) -> bool:
+    def refuse_commit(self) -> None:
+        if self._store.dialect == "sqlite":
+            # Until its rollback SQLAlchemy refuses everything, and then it opens another connection of the driver.
+            self._connection.invalidate()
+
+    def _is_in_transaction(self, pooled: Any, *, read_only: bool) -> bool:
         """What the driver says, or will say after the first statement; `pooled` is SQLAlchemy's proxy for it."""
         driver = pooled.driver_connection
         if self._store.dialect == "sqlite":
-            return self._is_in_sqlite_transaction(driver)
+            return self._is_in_sqlite_transaction(driver, read_only=read_only)
         if self._is_asyncpg:
             refuse_other_loop(self._tx, driver)
             return not pooled.dbapi_connection.autocommit or bool(driver.is_in_transaction())
         return psycopg_connection.is_in_transaction(driver)
 
-    def _is_in_sqlite_transaction(self, driver: Any) -> bool:
+    def _is_in_sqlite_transaction(self, driver: Any, *, read_only: bool) -> bool:
         store = cast("SqliteFile", self._store)
         inner = getattr(driver, "_connection", driver)  # aiosqlite's holds sqlite3's
         sqlite_connection.refuse_unusable(self._tx, inner, store)
@@ -92,8 +91,9 @@ class SqlalchemyConnection:
         if not inner.in_transaction:
             if sqlite_connection.autocommit_setting(inner):
                 return False
-            self._connection.exec_driver_sql("BEGIN IMMEDIATE")
-        else:
+            if not read_only:
+                self._connection.exec_driver_sql("BEGIN IMMEDIATE")
+        elif not read_only:
             drive(take_write_lock(), self.execute)
         return True
 
@@ -114,8 +114,8 @@ class SqlalchemyInGreenlet:
         self._tx = tx
         self._inner = inner
 
-    async def begin(self) -> None:
-        await self._tx.run_sync(lambda _: self._inner.begin())
+    async def begin(self, *, read_only: bool = False) -> None:
+        await self._tx.run_sync(lambda _: self._inner.begin(read_only=read_only))
 
     async def execute(self, statement: Statement) -> Rows:
         rows: Rows = await self._tx.run_sync(lambda _: self._inner.execute(statement))
@@ -123,6 +123,9 @@ class SqlalchemyInGreenlet:
 
     def on_commit(self, callback: Callable[[], None]) -> bool:
         return self._inner.on_commit(callback)
+
+    async def refuse_commit(self) -> None:
+        await self._tx.run_sync(lambda _: self._inner.refuse_commit())
 
 
 def async_connection(tx: Any, store: BorrowingStore) -> SqlalchemyInGreenlet:

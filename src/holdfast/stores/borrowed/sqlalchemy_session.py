@@ -26,14 +26,14 @@ class SqlalchemySession:
         self._connection: SqlalchemyConnection | None = None
         refuse_dialect(self._tx, self._bind().dialect, store)
 
-    def begin(self) -> None:
+    def begin(self, *, read_only: bool = False) -> None:
         session = self._session
         if not session.is_active:
             raise AbortedTransaction
         if not session.autobegin and not session.in_transaction():
             raise NoTransaction("SQLAlchemy session with autobegin=False", "enqueue inside `with session.begin():`")
         self._connection = SqlalchemyConnection(session.connection(), self._store, self._tx)
-        self._connection.begin()
+        self._connection.begin(read_only=read_only)
 
     def execute(self, statement: Statement) -> Rows:
         if self._connection is None:
@@ -46,6 +46,11 @@ class SqlalchemySession:
             return False
         after_commit(self._session, callback)
         return True
+
+    def refuse_commit(self) -> None:
+        if self._connection is None:
+            raise RuntimeError("begin() comes first")
+        self._connection.refuse_commit()
 
     def _bind(self) -> Any:
         try:

@@ -27,14 +27,17 @@ class SqliteConnection:
         refuse_unusable(connection, connection, self._store)
         self._connection = connection
 
-    def begin(self) -> None:
-        begin(self._connection, self._connection, self._store)
+    def begin(self, *, read_only: bool = False) -> None:
+        begin(self._connection, self._connection, self._store, read_only=read_only)
 
     def execute(self, statement: Statement) -> Rows:
         return execute(self._connection, self._store, statement)
 
     def on_commit(self, callback: Callable[[], None]) -> bool:  # noqa: ARG002 - sqlite3 has no such hook
         return False
+
+    def refuse_commit(self) -> None:
+        refuse_commit(self._connection)
 
 
 def refuse_unusable(tx: object, connection: Any, store: SqliteFile) -> None:
@@ -63,10 +66,11 @@ def refuse_other_thread(tx: object, connection: Any) -> None:
         ) from error
 
 
-def begin(tx: object, connection: Any, store: SqliteFile) -> None:
+def begin(tx: object, connection: Any, store: SqliteFile, *, read_only: bool = False) -> None:
     """Check the file, take the write lock, and begin if sqlite3 would leave that to the first INSERT, UPDATE or DELETE.
 
     By itself it opens no transaction before SELECT or WITH … INSERT, which would then survive the user's rollback.
+    To read only, neither is done: a transaction that nobody asked for would keep everybody else from writing.
     """
     refuse_other_thread(tx, connection)
     with plain_text(connection):
@@ -77,8 +81,9 @@ def begin(tx: object, connection: Any, store: SqliteFile) -> None:
                 f"SQLite connection with {setting}",
                 'execute "BEGIN IMMEDIATE" before and "COMMIT" after it, or connect without that setting',
             )
-        _cursor(connection).execute("BEGIN IMMEDIATE")
-    else:
+        if not read_only:
+            _cursor(connection).execute("BEGIN IMMEDIATE")
+    elif not read_only:
         drive(take_write_lock(), lambda statement: execute(connection, store, statement))
 
 
@@ -111,6 +116,34 @@ def execute(connection: Any, store: SqliteFile, statement: Statement) -> Rows:
 
     with plain_text(connection):
         return run_script(store.script(statement), store.parameters(statement), fetch)
+
+
+def refuse_commit(connection: Any) -> None:
+    """Nothing but a rollback is possible, as PostgreSQL has it after an error.
+
+    SQLite itself would go on: what comes after a transaction that it has rolled back begins a new one.
+    """
+    if not connection.in_transaction:
+        # Otherwise sqlite3 would leave out the rollback, and we would not hear of it.
+        _cursor(connection).execute("BEGIN")
+    connection.set_authorizer(_UntilRollback(sys.modules[_library(connection)]))
+
+
+class _UntilRollback:
+    """What SQLite asks whenever a statement is prepared; set, it has those prepared before prepared anew.
+
+    It stays with the connection, and allows everything after the rollback: it cannot remove itself while it is asked.
+    """
+
+    def __init__(self, library: Any) -> None:
+        self._allowed, self._denied = library.SQLITE_OK, library.SQLITE_DENY
+        self._transaction = library.SQLITE_TRANSACTION
+        self._is_over = False
+
+    def __call__(self, action: int, what: str | None, *_: object) -> int:
+        if action == self._transaction and what == "ROLLBACK":
+            self._is_over = True
+        return int(self._allowed if self._is_over else self._denied)
 
 
 def _library(connection: Any) -> str:

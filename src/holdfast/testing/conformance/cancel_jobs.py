@@ -211,7 +211,7 @@ async def races_claims(h: Harness) -> None:
         job_id = await h.put_one()
         lanes = await h.lanes()
         batch, claimed = await asyncio.gather(
-            stores[0].run(lambda job_id=job_id: cancel_jobs([job_id], ORDERS)),  # type: ignore[misc]
+            stores[0].run(partial(cancel_jobs, [job_id], ORDERS)),
             h.claim(lanes=lanes),
         )
         (outcome,) = outcomes(batch)
@@ -231,7 +231,7 @@ async def races_completions(h: Harness) -> None:
         (lease,) = await h.put_and_claim()
         waiting = await send_one(h, behind(lease.id, on_failure="cancel", queue="later"))
         batch, settlement = await asyncio.gather(
-            stores[0].run(lambda lease=lease: cancel_jobs([lease.id], ORDERS)),  # type: ignore[misc]
+            stores[0].run(partial(cancel_jobs, [lease.id], ORDERS)),
             h.complete(lease),
         )
         assert outcomes(batch)[0] in {"requested", "wrong_status"}
@@ -249,7 +249,7 @@ async def races_continuations(h: Harness) -> None:
         (lease,) = await h.put_and_claim()
         following = new_id()
         batch, settlement = await asyncio.gather(
-            stores[0].run(lambda lease=lease: cancel_jobs([lease.id], ORDERS)),  # type: ignore[misc]
+            stores[0].run(partial(cancel_jobs, [lease.id], ORDERS)),
             go_on(h, lease, id=following, queue="later"),
         )
         (result,) = batch.results
@@ -277,8 +277,8 @@ async def opposite_batches(h: Harness) -> None:
         await send(h, *(behind(blocker, on_failure="cancel", id=job_id) for job_id, blocker in places))
         everything = [*ids, *waiting]
         batches = await asyncio.gather(
-            stores[0].run(lambda ids=everything: cancel_jobs(ids, ORDERS)),  # type: ignore[misc]
-            stores[1].run(lambda ids=ids: cancel_jobs(list(reversed(ids)), ORDERS)),  # type: ignore[misc]
+            stores[0].run(partial(cancel_jobs, everything, ORDERS)),
+            stores[1].run(partial(cancel_jobs, ids[::-1], ORDERS)),
         )
         first, second = ([result.outcome for result in batch.results if result.id in set(ids)] for batch in batches)
         assert first.count(ControlOutcome.CANCELLED) + second.count(ControlOutcome.CANCELLED) == len(ids)

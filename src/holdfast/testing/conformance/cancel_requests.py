@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 from holdfast.model.clock import iso
 from holdfast.model.status import Status
+from holdfast.operations.cancel_jobs import cancel_jobs
+from holdfast.operations.control import Orders
 from holdfast.operations.lease import Lease
+from holdfast.operations.refuse_jobs import Refusal, refuse_jobs
 from holdfast.operations.release_jobs import release_orphans
 from holdfast.operations.renew_leases import LeaseNews, check_leases, renew_leases
+from holdfast.operations.retry_jobs import retry_jobs
+from holdfast.operations.snooze_jobs import Postponement, snooze_jobs
 from holdfast.testing.conformance.case import Cases
 from holdfast.testing.conformance.harness import DEAD_AFTER, ERROR, LEASE, Harness
 from holdfast.testing.conformance.stale_holders import (
@@ -125,3 +131,59 @@ async def crash_cancels(h: Harness) -> None:
     assert (await h.job(asked.id)).status is Status.CANCELLED
     assert (await h.job(other.id)).status is Status.PENDING
     assert [attempt.outcome for attempt in await h.attempts(asked.id)] == ["crashed"]
+
+
+async def _reason_stays(h: Harness, how: str) -> None:
+    """Whatever ends it; the attempt keeps what the handler raised."""
+    (lease,) = await h.put_and_claim()
+    await h.run(lambda: cancel_jobs([lease.id], Orders(actor="ada"), "fraud"))
+    await h.run(lambda: cancel_jobs([lease.id], Orders(actor="bob"), "second thoughts"))
+    await _endings[how](h, lease)
+    job = await h.job(lease.id)
+    assert job.status is Status.CANCELLED
+    assert job.last_attempt_error is not None
+    assert (job.last_attempt_error.type, job.last_attempt_error.message) == ("Cancelled", "fraud")
+    attempts = await h.attempts(lease.id)
+    assert [attempt.error for attempt in attempts if how == "failed"] == [ERROR] * (how == "failed")
+    await h.run(lambda: retry_jobs([lease.id], Orders()))
+    await h.fail(await h.claim_one(), is_final=True)
+    assert (await h.job(lease.id)).last_attempt_error == ERROR
+
+
+async def _snoozed(h: Harness, lease: Lease) -> None:
+    await h.run(lambda: snooze_jobs([Postponement(lease.id, lease.lease_generation, delay_ms=1)]))
+
+
+async def _refused(h: Harness, lease: Lease) -> None:
+    await h.run(lambda: refuse_jobs([Refusal(lease.id, lease.lease_generation, ERROR)]))
+
+
+async def _released(h: Harness, lease: Lease) -> None:
+    await h.release(lease)
+
+
+async def _orphaned(h: Harness, lease: Lease) -> None:
+    await h.run(lambda: release_orphans("w1", ()))
+    assert (await h.job(lease.id)).status is Status.CANCELLED
+
+
+async def _failed(h: Harness, lease: Lease) -> None:
+    await h.fail(lease)
+
+
+async def _reaped(h: Harness, lease: Lease) -> None:
+    h.clock.advance(LEASE + DEAD_AFTER)
+    await h.reap()
+    assert (await h.job(lease.id)).status is Status.CANCELLED
+
+
+_endings = {
+    "snoozed": _snoozed, "refused": _refused, "released": _released, "orphaned": _orphaned, "failed": _failed,
+    "reaped": _reaped,
+}  # fmt: skip
+for _how in _endings:
+    CASES.add(
+        f"reason_stays_{_how}",
+        "The reason given with the request is the job's error in the end.",
+        partial(_reason_stays, how=_how),
+    )

@@ -89,7 +89,7 @@ async def duration_that_is_given_wins(h: Harness) -> None:
         (lease,) = await h.put_and_claim()
         h.clock.advance(5)
         completion = Completion(lease.id, lease.lease_generation, duration_ms=duration_ms)
-        await h.run(lambda completion=completion: complete_jobs("w1", [completion]))  # type: ignore[misc]
+        await h.run(partial(complete_jobs, "w1", [completion]))
         assert (await h.job(lease.id)).duration_ms == duration_ms
 
 

@@ -193,7 +193,7 @@ async def refusals_leave_nothing(h: Harness) -> None:
         (BlockerCycle, outside(job_id, "1", behind(job_id))),
     )
     for error, what in attempts:
-        await refused(error, h.run(lambda what=what: complete_outside(what)))  # type: ignore[misc]
+        await refused(error, h.run(partial(complete_outside, what)))
         assert await h.state(job_id) == before
         assert h.count("job") == 1
 
@@ -204,9 +204,9 @@ async def again_after_a_lost_answer(h: Harness) -> None:
     for documents in ((), (document(), document())):
         job_id = await h.put_one()
         what = outside(job_id, '"out"', *documents, is_chain=True)
-        first = await h.run(lambda what=what: complete_outside(what))  # type: ignore[misc]
+        first = await h.run(partial(complete_outside, what))
         h.clock.advance(1)
-        again = await h.run(lambda what=what: complete_outside(what))  # type: ignore[misc]
+        again = await h.run(partial(complete_outside, what))
         assert first.job == again.job
         await refused(AlreadyFinished, finish(h, job_id, is_chain=True))
 

@@ -11,9 +11,12 @@ from holdfast.errors import BlockerCycle
 from holdfast.model.call import Extras
 from holdfast.model.ids import new_id
 from holdfast.model.status import Status
+from holdfast.operations.cancel_jobs import cancel_jobs
 from holdfast.operations.continue_jobs import Continuation, continue_jobs
+from holdfast.operations.control import Orders
 from holdfast.operations.enqueue_guarded import enqueue_guarded
 from holdfast.operations.lease import Lease, Settlement
+from holdfast.operations.retry_jobs import retry_jobs
 from holdfast.testing.conformance.case import Cases
 from holdfast.testing.conformance.harness import Harness, document, refused
 from holdfast.testing.conformance.stale_holders import add_locked_case, add_stale_cases
@@ -120,6 +123,20 @@ async def cycle_is_refused(h: Harness) -> None:
     assert h.count("job") == 2
 
 
+@CASES
+async def cycle_within_a_batch_is_refused(h: Harness) -> None:
+    """Two chains that go on behind each other at once: neither does; one after the other, the second cannot."""
+    first, second = await h.put_and_claim(2)
+    batch = [
+        Continuation(lease.id, lease.lease_generation, document(type_name="next", more=Extras(blockers=[other.id])))
+        for lease, other in ((first, second), (second, first))
+    ]
+    await refused(BlockerCycle, h.run(lambda: continue_jobs("w1", batch)))
+    assert (h.count("job"), h.count("job_blocker")) == (2, 0)
+    await h.run(lambda: continue_jobs("w1", batch[:1]))
+    await refused(BlockerCycle, h.run(lambda: continue_jobs("w1", batch[1:])))
+
+
 async def _go_on_all(h: Harness, *leases: Lease) -> Settlement:
     jobs = [Continuation(lease.id, lease.lease_generation, document(queue="following")) for lease in leases]
     return await h.run(lambda: continue_jobs("w1", jobs))
@@ -131,3 +148,46 @@ def _continued(h: Harness) -> int:
 
 add_stale_cases(CASES, go_on, is_repeat=())
 add_locked_case(CASES, _go_on_all, _continued)
+
+
+@CASES
+async def of_a_cancelled_chain_is_born_cancelled(h: Harness) -> None:
+    """Who cancelled the chain did not mean its next job either; with the reason, and whoever waits is told."""
+    (lease,) = await h.put_and_claim()
+    waiting = document(more=Extras(blockers=[lease.id], on_blocker_failure="cancel"))
+    await h.run(lambda: enqueue_guarded([waiting], None))
+    await h.run(lambda: cancel_jobs([lease.id], Orders(actor="ada"), "enough"))
+    next_id = new_id()
+    settlement = await go_on(h, lease, id=next_id)
+    assert (settlement.lost, settlement.woken, settlement.unsettled) == (set(), set(), set())
+    job = await h.job(next_id)
+    assert ((await h.job(lease.id)).status, job.status, job.finished_at) == (Status.COMPLETED, Status.CANCELLED, h.now)
+    assert job.last_attempt_error is not None
+    assert job.last_attempt_error.message == "enough"
+    assert (await h.job(waiting.id)).status is Status.CANCELLED
+    again = await go_on(h, lease, id=new_id())
+    assert again.lost == set()
+    assert h.count("job") == 3
+
+
+@CASES
+async def of_a_cancelled_chain_with_blockers(h: Harness) -> None:
+    """It waits for nobody now; retried, it does."""
+    (lease,) = await h.put_and_claim()
+    blocker = await h.put_one(at=h.now + timedelta(days=1))
+    await h.run(lambda: cancel_jobs([lease.id], Orders()))
+    next_id = new_id()
+    await go_on(h, lease, id=next_id, more=Extras(blockers=[blocker], on_blocker_failure="wait"))
+    assert (await h.job(next_id)).status is Status.CANCELLED
+    await h.run(lambda: retry_jobs([lease.id], Orders()))
+    assert (await h.job(next_id)).status is Status.BLOCKED
+
+
+@CASES
+async def where_only_the_job_was_cancelled(h: Harness) -> None:
+    """The chain goes on."""
+    (lease,) = await h.put_and_claim()
+    await h.run(lambda: cancel_jobs([lease.id], Orders(is_chain=False, is_job_only=True)))
+    next_id = new_id()
+    assert (await go_on(h, lease, id=next_id)).woken == {"default"}
+    assert (await h.job(next_id)).status is Status.PENDING

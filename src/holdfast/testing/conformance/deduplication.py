@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -239,11 +239,111 @@ async def reject_names_the_holder(h: Harness) -> None:
 
 @CASES
 async def reject_within_a_batch(h: Harness) -> None:
-    """The first of two equal keys is the holder that the second one meets."""
-    one = keyed()
-    error = await refused(DuplicateKey, send(h, one, keyed(on_conflict="reject")))
-    assert error.chain_id == one.id
-    assert (h.count("job"), h.count("deduplication")) == (0, 0)
+    """The first of two equal keys would be the holder that the second meets; nothing is written, so it has no id."""
+    for first in ("keep", "replace", "reject"):
+        error = await refused(DuplicateKey, send(h, keyed(on_conflict=first), keyed(on_conflict="reject")))
+        assert (error.chain_id, "batch" in str(error)) == (None, True)
+        assert (h.count("job"), h.count("deduplication")) == (0, 0)
+
+
+@CASES
+async def reject_within_a_batch_names_the_holder(h: Harness) -> None:
+    """Where a chain holds the key already, it is that one, unless the first of the batch takes it over."""
+    holder = (await send_one(h, keyed())).id
+    for first, named in (("keep", holder), ("replace", holder), ("reject", holder)):
+        error = await refused(DuplicateKey, send(h, keyed(on_conflict=first), keyed(on_conflict="reject")))
+        assert error.chain_id == named
+        assert named in str(error)
+    await h.claim_one()
+    error = await refused(DuplicateKey, send(h, keyed(on_conflict="replace"), keyed(on_conflict="reject")))
+    assert error.chain_id is None
+    brief = timedelta(seconds=1)
+    h.clock.advance(10)
+    error = await refused(DuplicateKey, send(h, keyed(window=brief), keyed(on_conflict="reject")))
+    assert error.chain_id is None
+    assert (h.count("job"), h.count("deduplication")) == (1, 1)
+    assert (await h.job(holder)).revision == 0
+
+
+_NAMES = {"new": ("old", "older")}
+
+
+async def _send_as(h: Harness, *jobs: JobDocument, known: bool = True) -> list[Enqueued]:
+    return await h.run(lambda: enqueue_guarded(jobs, None, aliases=_NAMES if known else None))
+
+
+async def _renamed(h: Harness, on_conflict: str, expected: Outcome) -> None:
+    for number, before in enumerate(("old", "older")):
+        key = f"k{number}"
+        first = await send_one(h, keyed(key, type_name=before, input={"n": 1}))
+        rows = h.count("deduplication")
+        (result,) = await _send_as(h, keyed(key, type_name="new", on_conflict=on_conflict, input={"n": 2}))
+        assert (result.id, result.outcome) == (first.id, expected)
+        assert (await h.job(first.id)).input == ({"n": 2} if expected is Outcome.REPLACED else {"n": 1})
+        if expected is Outcome.KEPT:
+            assert h.count("deduplication") == rows
+
+
+for _conflict, _outcome in (
+    ("keep", Outcome.KEPT),
+    ("replace", Outcome.REPLACED),
+    ("replace_keep_schedule", Outcome.REPLACED),
+):
+    CASES.add(
+        f"renamed_type_{_conflict}",
+        "A holder that was enqueued under another name of the type is the type's holder.",
+        partial(_renamed, on_conflict=_conflict, expected=_outcome),
+    )
+
+
+@CASES
+async def renamed_type_reject(h: Harness) -> None:
+    """The holder is named, and of the keys that were tried for nothing is left."""
+    first = await send_one(h, keyed(type_name="older", scope="forever"))
+    batch = [keyed("free", type_name="new"), keyed(type_name="new", on_conflict="reject")]
+    error = await refused(DuplicateKey, _send_as(h, *batch))
+    assert error.chain_id == first.id
+    assert (h.count("job"), h.count("deduplication")) == (1, 1)
+
+
+@CASES
+async def old_code_meets_a_renamed_type(h: Harness) -> None:
+    """Whoever knows only the old name, or only the new one, finds what was enqueued by who knows both."""
+    (first,) = await _send_as(h, keyed(type_name="new"))
+    for name in ("old", "older", "new"):
+        (again,) = await _send_as(h, keyed(type_name=name), known=False)
+        assert (again.id, again.outcome) == (first.id, Outcome.KEPT)
+    await h.complete(await h.claim_one())
+    (second,) = await _send_as(h, keyed(type_name="old"), known=False)
+    (third,) = await _send_as(h, keyed(type_name="new"))
+    assert (second.outcome, third.outcome, third.id) == (Outcome.CREATED, Outcome.KEPT, second.id)
+
+
+@CASES
+async def renamed_type_supersedes(h: Harness) -> None:
+    """A holder that runs gives up the key under all names."""
+    first = await send_one(h, keyed(type_name="old"))
+    await h.claim_one()
+    (second,) = await _send_as(h, keyed(type_name="new", on_conflict="replace"))
+    assert (second.outcome, second.superseded) == (Outcome.CREATED, first.id)
+    for name in ("old", "older", "new"):
+        assert (await _send_as(h, keyed(type_name=name), known=False))[0].id == second.id
+
+
+@CASES
+async def race_of_old_and_renamed(h: Harness) -> None:
+    """Race: some know the type by its old name only, some by both; one chain is made."""
+    stores = h.neighbours(6)
+    for number in range(_RACERS):
+        key = f"k{number}"
+        answers = await asyncio.gather(
+            *(
+                store.run(partial(enqueue_guarded, [keyed(key, type_name=name)], None, aliases=names))
+                for store, (name, names) in zip(stores, (("new", _NAMES), ("old", None)) * 3, strict=True)
+            )
+        )
+        assert len({answer[0].id for answer in answers}) == 1
+        assert h.sql("SELECT count(*) FROM {job} WHERE deduplication_key = :key", key=key)[0][0] == 1
 
 
 @CASES
@@ -371,3 +471,88 @@ async def cancelled_at_birth(h: Harness) -> None:
     result = await send_one(h, job)
     assert (result.outcome, result.status) == (Outcome.CREATED, Status.CANCELLED)
     assert (await h.job(result.id)).status is Status.CANCELLED
+
+
+def _expiring(at: datetime, scope: str, on_conflict: str) -> JobDocument:
+    job = keyed(scope=scope, on_conflict=on_conflict)
+    job.extras.expires_at = iso(at)
+    return job
+
+
+async def _overdue_holder(h: Harness, scope: str, on_conflict: str) -> None:
+    holder = await send_one(h, _expiring(h.now + timedelta(minutes=1), scope, "keep"))
+    waiting = await send_one(h, document(more=Extras(blockers=[holder.id], on_blocker_failure="cancel")))
+    h.clock.advance(timedelta(minutes=1))
+    heir = await send_one(h, keyed(scope=scope, on_conflict=on_conflict))
+    if scope == "forever":
+        assert (heir.id, heir.outcome) == (holder.id, Outcome.KEPT)
+        return
+    assert (heir.outcome, heir.superseded, heir.status) == (Outcome.CREATED, None, Status.PENDING)
+    job = await h.job(holder.id)
+    assert (job.status, job.finished_at) == (Status.CANCELLED, h.now)
+    assert job.last_attempt_error is not None
+    assert job.last_attempt_error.type == "Expired"
+    assert (await h.job(waiting.id)).status is Status.CANCELLED
+    assert [claimed.id for claimed in await h.claim()] == [heir.id]
+
+
+for _scope, _wish in [("unfinished", wish) for wish in ("keep", "reject", "replace")] + [
+    ("pending", "keep"),
+    ("forever", "keep"),
+]:
+    CASES.add(
+        f"overdue_holder_{_scope}_{_wish}",
+        "A holder that was not started in time has given up its key, unless it keeps it for ever.",
+        partial(_overdue_holder, scope=_scope, on_conflict=_wish),
+    )
+
+
+@CASES
+async def heir_that_waits_for_the_overdue_holder(h: Harness) -> None:
+    """The holder is cancelled by this very enqueue, and whoever of the batch waits for it learns that."""
+    for policy, status in (("run", Status.PENDING), ("cancel", Status.CANCELLED), (None, Status.BLOCKED)):
+        holder = await send_one(h, _expiring(h.now + timedelta(minutes=1), "unfinished", "keep"))
+        h.clock.advance(timedelta(minutes=1))
+        heir, other = keyed(blockers=[holder.id]), document(more=Extras(blockers=[holder.id]))
+        for job in (heir, other):
+            job.extras.on_blocker_failure = policy
+        results = await send(h, heir, other)
+        assert [result.status for result in results] == [status, status]
+        assert [(await h.job(result.id)).status for result in results] == [status, status]
+        assert (await h.job(holder.id)).status is Status.CANCELLED
+        h.sql("DELETE FROM {job_blocker}")
+        h.sql("DELETE FROM {deduplication}")
+        h.sql("DELETE FROM {job}")
+
+
+@CASES
+async def sent_again_without_its_blockers(h: Harness) -> None:
+    """A job that is there needs nothing any more, not even the chains that it waited for."""
+    blocker = await send_one(h, document(more=Extras()))
+    job = keyed(blockers=[blocker.id])
+    await h.run(lambda: enqueue_guarded([job], None, [job.id]))
+    h.sql("DELETE FROM {job_blocker}")
+    h.sql("DELETE FROM {job} WHERE id = :id", id=blocker.id)
+    (result,) = await h.run(lambda: enqueue_guarded([job], None, [job.id]))
+    assert (result.id, result.outcome, result.status) == (job.id, Outcome.KEPT, Status.BLOCKED)
+
+
+@CASES.on_postgres
+async def kept_it_waits_for_nobody(h: Harness) -> None:
+    """So what it would have waited for is neither held nor marked; nor need it be there."""
+    holder = await send_one(h, keyed())
+    blocker = await send_one(h, document(more=Extras()))
+    assert (await send_one(h, keyed(blockers=[blocker.id]))).id == holder.id
+    assert (await send_one(h, keyed(blockers=[new_id()]))).id == holder.id
+    assert h.sql("SELECT count(*) FROM {job} WHERE is_awaited")[0][0] == 0
+
+
+@CASES
+async def started_holder_is_not_overdue(h: Harness) -> None:
+    """Started in time, it holds its key for as long as it takes; so does one whose retry waits."""
+    holder = await send_one(h, _expiring(h.now + timedelta(minutes=1), "unfinished", "keep"))
+    lease = await h.claim_one()
+    h.clock.advance(timedelta(minutes=1))
+    assert (await send_one(h, keyed())).id == holder.id
+    await h.fail(lease, delay=timedelta(hours=1))
+    assert (await send_one(h, keyed())).id == holder.id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from holdfast.errors import BatchRefused, ChainNeeded, ChainNotFound, HoldfastError
 from holdfast.model.control import ControlOutcome
@@ -212,8 +213,8 @@ async def opposite_deletions(h: Harness) -> None:
     for _ in range(_RACES):
         ids = await h.put(30)
         batches = await asyncio.gather(
-            stores[0].run(lambda ids=ids: delete_chains(ids, ORDERS)),  # type: ignore[misc]
-            stores[1].run(lambda ids=ids: delete_chains(ids[::-1], ORDERS)),  # type: ignore[misc]
+            stores[0].run(partial(delete_chains, ids, ORDERS)),
+            stores[1].run(partial(delete_chains, ids[::-1], ORDERS)),
         )
         both = [outcome for batch in batches for outcome in outcomes(batch)]
         assert (both.count(ControlOutcome.DELETED), both.count(ControlOutcome.NOT_FOUND)) == (30, 30)
@@ -228,8 +229,8 @@ async def races_enqueues_that_wait_for_it(h: Harness) -> None:
         blocker = await h.put_one()
         job = behind(blocker)
         deleted, enqueued = await asyncio.gather(
-            stores[0].run(lambda blocker=blocker: delete_chains([blocker], ORDERS)),  # type: ignore[misc]
-            stores[1].run(lambda job=job: enqueue_guarded([job], None)),  # type: ignore[misc]
+            stores[0].run(partial(delete_chains, [blocker], ORDERS)),
+            stores[1].run(partial(enqueue_guarded, [job], None)),
             return_exceptions=True,
         )
         if isinstance(deleted, HoldfastError):
@@ -248,7 +249,7 @@ async def races_continuations(h: Harness) -> None:
         (lease,) = await h.put_and_claim()
         following = new_id()
         batch, settlement = await asyncio.gather(
-            stores[0].run(lambda lease=lease: delete_chains([lease.id], ORDERS)),  # type: ignore[misc]
+            stores[0].run(partial(delete_chains, [lease.id], ORDERS)),
             go_on(h, lease, id=following),
         )
         assert outcomes(batch) == ["deleted"]
@@ -264,8 +265,8 @@ async def races_retries_of_who_waited(h: Harness) -> None:
         waiting = await send_one(h, behind(blocker))
         await cancel(h, waiting)
         deleted, retried = await asyncio.gather(
-            stores[0].run(lambda blocker=blocker: delete_chains([blocker], ORDERS)),  # type: ignore[misc]
-            stores[1].run(lambda waiting=waiting: retry_jobs([waiting], ORDERS)),  # type: ignore[misc]
+            stores[0].run(partial(delete_chains, [blocker], ORDERS)),
+            stores[1].run(partial(retry_jobs, [waiting], ORDERS)),
             return_exceptions=True,
         )
         assert not isinstance(retried, BaseException), retried

@@ -7,15 +7,41 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, InvalidOption
+from holdfast.model.call import JobDocument
 from holdfast.model.ids import new_id, new_ids
 from holdfast.model.status import Status
-from holdfast.operations.enqueue_jobs import enqueue_jobs
+from holdfast.operations.continue_jobs import Continuation, continue_jobs
+from holdfast.operations.enqueue_jobs import Aliases, enqueue_jobs, enqueue_plain
 from holdfast.operations.list_jobs import list_jobs
 from holdfast.testing.conformance.case import Cases
 from holdfast.testing.conformance.harness import Harness, document, ids_of, refused
 
 CASES = Cases("enqueue_jobs")
+
+
+async def _plain(h: Harness, *jobs: JobDocument, aliases: Aliases | None = None) -> dict[str, Status]:
+    given = {job.id for job in jobs}
+    return await h.run(lambda: enqueue_plain(jobs, None, given, aliases))
+
+
+@CASES
+async def given_id_of_another_job(h: Harness) -> None:
+    """An id of another type, or of a later job of a chain, is refused with all of its batch; sent again it is kept."""
+    (lease,) = await h.put_and_claim()
+    following = new_id()
+    continuation = Continuation(lease.id, lease.lease_generation, document(id=following, type_name="next"))
+    await h.run(lambda: continue_jobs("w1", [continuation]))
+    others_have = ((lease.id, "next", "'sum'"), (following, "next", "later"), (following, "sum", "later"))
+    for job_id, type_name, named in others_have:
+        for others in ((), (document(),)):
+            error = await refused(InvalidOption, _plain(h, *others, document(id=job_id, type_name=type_name)))
+            assert (error.option, error.value, named in str(error)) == ("id", job_id, True)
+    assert h.count("job") == 2
+    assert await _plain(h, document(), document(id=lease.id)) == {lease.id: Status.COMPLETED}
+    renamed = document(id=lease.id, type_name="total")
+    assert await _plain(h, renamed, aliases={"total": ("sum",)}) == {lease.id: Status.COMPLETED}
+    assert h.count("job") == 3
 
 
 @CASES
@@ -124,7 +150,7 @@ async def later_enqueue_is_behind(h: Harness) -> None:
     stores = h.neighbours(3)
     ids = new_ids(30)
     for number, job_id in enumerate(ids):
-        await stores[number % 3].run(lambda job_id=job_id: enqueue_jobs([document(id=job_id)], None))  # type: ignore[misc]
+        await stores[number % 3].run(partial(enqueue_jobs, [document(id=job_id)], None))
     page = await h.run(lambda: list_jobs(newest_first=False), read_only=True)
     assert ids_of(page.items) == ids
 
@@ -229,7 +255,7 @@ async def same_id_at_once_makes_one_job(h: Harness) -> None:
     for _ in range(15):
         job_id = new_id()
         answers = await asyncio.gather(
-            *(store.run(lambda job_id=job_id: enqueue_jobs([document(id=job_id)], None, {job_id})) for store in stores)  # type: ignore[misc]
+            *(store.run(partial(enqueue_jobs, [document(id=job_id)], None, {job_id})) for store in stores)
         )
         assert sum(answer == {} for answer in answers) == 1
         assert all(answer in ({}, {job_id: Status.PENDING}) for answer in answers)
@@ -243,7 +269,7 @@ async def parallel_enqueues_lose_nothing(h: Harness) -> None:
     batches = [new_ids(40) for _ in range(18)]
     await asyncio.gather(
         *(
-            stores[number % 6].run(lambda ids=ids: enqueue_jobs([document(id=job_id) for job_id in ids], None))  # type: ignore[misc]
+            stores[number % 6].run(partial(enqueue_jobs, [document(id=job_id) for job_id in ids], None))
             for number, ids in enumerate(batches)
         )
     )

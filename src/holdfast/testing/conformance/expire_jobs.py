@@ -10,9 +10,13 @@ from holdfast.model.clock import iso
 from holdfast.model.ids import new_id
 from holdfast.model.status import Status
 from holdfast.operations.claim_jobs import claim_suspect, find_lanes, next_due
+from holdfast.operations.control import Orders
 from holdfast.operations.expire_jobs import Expiry, expire_jobs
+from holdfast.operations.release_jobs import Release, release_jobs, release_orphans
+from holdfast.operations.retry_jobs import retry_jobs
+from holdfast.operations.snooze_jobs import Postponement, snooze_jobs
 from holdfast.testing.conformance.case import Cases
-from holdfast.testing.conformance.harness import LEASE, Harness, document, ids_of
+from holdfast.testing.conformance.harness import LEASE, Harness, document, ids_of, lease_of
 
 CASES = Cases("expire_jobs")
 
@@ -115,3 +119,40 @@ async def in_batches(h: Harness) -> None:
         await put_expiring(h)
     h.clock.advance(_MINUTE)
     assert [(await expire(h, 2)).expired for _ in range(4)] == [2, 2, 1, 0]
+
+
+@CASES
+async def once_started_it_may_be_put_off(h: Harness) -> None:
+    """The attempt is refunded, but it was started; so it is for one that was stopped in the middle."""
+    snoozed, stopped, taken = [await put_expiring(h) for _ in range(3)]
+    leases = [lease_of(job) for job in await h.claim()]
+    await h.run(lambda: snooze_jobs([Postponement(leases[0].id, leases[0].lease_generation, delay_ms=60_000)]))
+    await h.run(lambda: release_jobs([Release(leases[1].id, leases[1].lease_generation, is_started=True)]))
+    await h.run(lambda: release_orphans("w1", ()))
+    h.clock.advance(_MINUTE * 5)
+    assert (await expire(h)).expired == 0
+    assert sorted(ids_of(await h.claim())) == sorted([snoozed, stopped, taken])
+
+
+@CASES
+async def retried_after_a_start(h: Harness) -> None:
+    """Its attempts begin anew, but it was started."""
+    job_id = await put_expiring(h)
+    await h.fail(await h.claim_one(), is_final=True)
+    await h.run(lambda: retry_jobs([job_id], Orders()))
+    h.clock.advance(_MINUTE)
+    assert (await expire(h)).expired == 0
+    assert ids_of(await h.claim()) == [job_id]
+
+
+@CASES
+async def given_back_without_a_start_it_expires(h: Harness) -> None:
+    """It only lay in a worker's buffer."""
+    kept, lost = await put_expiring(h), await put_expiring(h)
+    leases = {job.id: lease_of(job) for job in await h.claim()}
+    await h.release(leases[kept])
+    await h.run(lambda: release_orphans("w1", (), started=False))
+    h.clock.advance(_MINUTE)
+    assert await h.claim() == []
+    assert (await expire(h)).expired == 2
+    assert {(await h.job(job_id)).status for job_id in (kept, lost)} == {Status.CANCELLED}

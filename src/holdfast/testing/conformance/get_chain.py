@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from holdfast.errors import ChainNotFound, InvalidCursor
@@ -101,7 +102,7 @@ async def unknown_chain(h: Harness) -> None:
     """Asked to find, None; asked to get, an error with the id; a later job's id is no chain's."""
     ids = await put_chain(h, 2)
     for wrong in (new_id(), ids[1]):
-        assert await h.run(lambda wrong=wrong: find_chain(wrong), read_only=True) is None  # type: ignore[misc]
+        assert await h.run(partial(find_chain, wrong), read_only=True) is None
         error = await refused(ChainNotFound, _chain(h, wrong))
         assert error.chain_id == wrong
         await refused(ChainNotFound, _chain(h, wrong, lock=True))

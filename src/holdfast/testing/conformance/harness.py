@@ -12,12 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Literal, Protocol, Self, TypeVar
 
 import msgspec
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, SerializationConflict
 from holdfast.model.call import JobDocument
 from holdfast.model.clock import FakeClock, iso, milliseconds
 from holdfast.model.ids import new_id, new_ids
@@ -25,7 +26,7 @@ from holdfast.model.job import AttemptRecord, Job, JobError
 from holdfast.model.payload import to_json
 from holdfast.model.scan_position import Instant, Lane, ScanPosition
 from holdfast.model.status import Status
-from holdfast.operations.claim_jobs import ClaimedJob, claim_jobs, find_lanes
+from holdfast.operations.claim_jobs import Claim, ClaimedJob, claim_jobs, claim_suspect, find_lanes
 from holdfast.operations.complete_jobs import Completion, complete_jobs
 from holdfast.operations.enqueue_jobs import enqueue_jobs
 from holdfast.operations.fail_jobs import FailSettlement, Failure, fail_jobs
@@ -53,17 +54,29 @@ _TABLES = (
     "job_type",
     "job_attempt",
     "worker",
+    "retired",
     "prefetch",
     "setting",
+    "queue",
+    "queue_share",
+    "limited_key",
     "migration",
     "job_status",
     "job_blocker",
     "job_step",
+    "job_signal",
     "job_log",
     "deduplication",
     "processed",
     "audit",
     "waiter",
+    "leader",
+    "origin",
+    "stats",
+    "throughput",
+    "schedule",
+    "job_archive",
+    "service",
 )
 _THREADS = 24
 
@@ -222,7 +235,7 @@ class Harness:
         """From the beginning, as a worker that has just looked back would start."""
         position = ScanPosition()
         found = await self.run(lambda: find_lanes(queues or ("default",)), read_only=True)
-        position.look_back((lane for lane in found if not lane.is_suspect), 0, 0)
+        position.look_back((lane for lane in found if not lane.is_suspect and not lane.is_fair), 0, 0)
         return position.lanes
 
     async def claim(
@@ -235,11 +248,22 @@ class Harness:
         prefetch: bool = False,
         start: Instant | None = None,
         drops: Sequence[Instant] = (),
-    ) -> list[ClaimedJob]:
+        run: int = 0,
+    ) -> Claim:
         chosen = await self.lanes(*queues) if lanes is None else lanes
         return await self.run(
-            lambda: claim_jobs(worker, chosen, limit, LEASE, prefetch=prefetch, start=start, drops=drops)
+            lambda: claim_jobs(worker, chosen, limit, LEASE, prefetch=prefetch, start=start, drops=drops, run=run)
         )
+
+    async def try_claim(self, store: _InThreads | AsyncStore, lanes: Sequence[Lane], worker: str) -> Claim:
+        """Through another store; a claim that met another one in a partition key has nothing."""
+        try:
+            return await store.run(lambda: claim_jobs(worker, lanes, 100, LEASE))
+        except SerializationConflict:
+            return Claim()
+
+    async def claim_suspect(self, *, worker: str = "w1", queues: Sequence[str] = ("default",)) -> list[ClaimedJob]:
+        return await self.run(lambda: claim_suspect(worker, queues, LEASE))
 
     async def claim_one(self, *, worker: str = "w1") -> Lease:
         """The next job, which must exist."""
@@ -283,7 +307,7 @@ class Harness:
     async def register(self, *workers: str) -> None:
         for worker in workers:
             identity = WorkerIdentity(id=worker, version="1.2.3", queues=["default"], metadata={"host": "db-7"})
-            await self.run(lambda identity=identity: register_worker(identity))  # type: ignore[misc]
+            await self.run(partial(register_worker, identity))
 
     async def job(self, job_id: str) -> Job:
         return await self.run(lambda: get_job(job_id), read_only=True)

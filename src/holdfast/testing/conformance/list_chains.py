@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from holdfast.errors import InvalidCursor, InvalidOption
@@ -70,7 +71,7 @@ async def one_entry_per_chain(h: Harness) -> None:
     assert await _ids(h) == chains[::-1]
     assert await _ids(h, newest_first=False) == chains
     for chain in (await _list(h)).items:
-        assert chain == await h.run(lambda chain=chain: get_chain(chain.id), read_only=True)  # type: ignore[misc]
+        assert chain == await h.run(partial(get_chain, chain.id), read_only=True)
 
 
 async def _nothing_due(h: Harness) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 
 from holdfast.errors import LeaseLost
 from holdfast.operations.lease import Lease, Settlement
@@ -15,8 +17,10 @@ from holdfast.testing.conformance.stale_holders import add_stale_cases
 CASES = Cases("process_once")
 
 
-async def once(h: Harness, lease: Lease, key: str = "k", *, type_name: str = "sum") -> bool:
-    return await h.run(lambda: process_once(lease, type_name, key))
+async def once(
+    h: Harness, lease: Lease, key: str = "k", *, type_name: str = "sum", aliases: Sequence[str] = ()
+) -> bool:
+    return await h.run(lambda: process_once(lease, type_name, key, aliases=aliases))
 
 
 async def stale_once(h: Harness, lease: Lease) -> Settlement:
@@ -37,15 +41,56 @@ async def once_per_type_and_key(h: Harness) -> None:
 
 
 @CASES
+async def under_every_name_of_the_type(h: Harness) -> None:
+    """Old code and new code, which knows the old name: whoever comes first is the first."""
+    (lease,) = await h.put_and_claim()
+    assert await once(h, lease, "old first", type_name="pay")
+    assert not await once(h, lease, "old first", type_name="charge", aliases=["pay"])
+    assert await once(h, lease, "new first", type_name="charge", aliases=["pay"])
+    assert not await once(h, lease, "new first", type_name="pay")
+    # A third name, when the first is forgotten already.
+    for key in ("old first", "new first"):
+        assert not await once(h, lease, key, type_name="bill", aliases=["charge"])
+    assert await once(h, lease, "old first", type_name="other", aliases=["another"])
+
+
+@CASES
+async def another_name_keeps_the_age(h: Harness) -> None:
+    """Found under its old name, a key is as old as it was."""
+    first, second = await h.put_and_claim(2)
+    assert await once(h, first, type_name="pay")
+    h.clock.advance(KEEP_PROCESSED)
+    assert not await once(h, second, type_name="charge", aliases=["pay"])
+    assert {job_id for (job_id,) in h.sql("SELECT CAST(job_id AS text) FROM {processed}")} == {first.id}
+    h.clock.advance(timedelta(seconds=1))
+    assert await once(h, second, type_name="charge", aliases=["pay"])
+    assert not await once(h, second, type_name="pay")
+
+
+@CASES
+async def racing_under_two_names(h: Harness) -> None:
+    """Ten of old code and ten of new: one is the first."""
+    leases = await h.put_and_claim(20)
+    stores = h.neighbours(4)
+    names: list[tuple[str, tuple[str, ...]]] = [("pay", ()), ("charge", ("pay",))]
+    answers = await asyncio.gather(
+        *(
+            stores[number % 4].run(
+                partial(process_once, lease, names[number // 2 % 2][0], "k", aliases=names[number // 2 % 2][1])
+            )
+            for number, lease in enumerate(leases)
+        )
+    )
+    assert sorted(answers) == [False] * 19 + [True]
+
+
+@CASES
 async def racing(h: Harness) -> None:
     """Twenty at once: one is the first."""
     leases = await h.put_and_claim(20)
     stores = h.neighbours(4)
     answers = await asyncio.gather(
-        *(
-            stores[number % 4].run(lambda lease=lease: process_once(lease, "sum", "k"))  # type: ignore[misc]
-            for number, lease in enumerate(leases)
-        )
+        *(stores[number % 4].run(partial(process_once, lease, "sum", "k")) for number, lease in enumerate(leases))
     )
     assert sorted(answers) == [False] * 19 + [True]
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 
 from holdfast.model.clock import iso
 from holdfast.model.job import JobError
 from holdfast.model.status import Status
+from holdfast.operations.control import Orders
 from holdfast.operations.fail_jobs import FailSettlement
 from holdfast.operations.lease import Lease
 from holdfast.operations.refuse_jobs import PATIENCE, Refusal, refuse_jobs
+from holdfast.operations.release_jobs import Release, release_jobs, release_orphans
+from holdfast.operations.reschedule_jobs import reschedule_jobs
+from holdfast.operations.retry_jobs import retry_jobs
+from holdfast.operations.snooze_jobs import Postponement, snooze_jobs
 from holdfast.testing.conformance.case import Cases
 from holdfast.testing.conformance.harness import Harness
 from holdfast.testing.conformance.stale_holders import add_locked_case, add_stale_cases
@@ -82,6 +89,75 @@ async def another_failure_in_between_starts_anew(h: Harness) -> None:
     lease = await h.claim_one()
     assert (await refuse(h, lease)).dead == set()
     assert (await h.job(lease.id)).ready_at == h.now + timedelta(seconds=1)
+
+
+async def _snooze(h: Harness) -> None:
+    lease = await h.claim_one()
+    await h.run(lambda: snooze_jobs([Postponement(lease.id, lease.lease_generation, delay_ms=0)]))
+
+
+async def _stop_in_the_middle(h: Harness) -> None:
+    lease = await h.claim_one()
+    await h.run(lambda: release_jobs([Release(lease.id, lease.lease_generation, is_started=True)]))
+
+
+async def _stop_without_a_word(h: Harness) -> None:
+    await h.claim_one()
+    await h.run(lambda: release_orphans("w1", ()))
+
+
+async def _begin_anew(h: Harness) -> None:
+    lease = await h.claim_one()
+    h.sql("UPDATE {job} SET cancel_requested_at = :now WHERE id = :id", now=iso(h.now), id=lease.id)
+    await refuse(h, lease)
+    await h.run(lambda: retry_jobs([lease.id], Orders()))
+
+
+async def _reschedule(h: Harness) -> None:
+    (job_id,) = (row[0] for row in h.sql("SELECT id FROM {job}"))
+    await h.run(lambda: reschedule_jobs([str(job_id)], Orders(), delay=timedelta(0)))
+
+
+async def _starts_anew(h: Harness, between: Callable[[Harness], Awaitable[None]]) -> None:
+    (lease,) = await h.put_and_claim()
+    await refuse(h, lease)
+    h.clock.advance(PATIENCE * 2)
+    await between(h)
+    error = (await h.job(lease.id)).last_attempt_error
+    assert error is not None
+    assert (error.type, error.first_refused_at) == (UNKNOWN.type, None)
+    lease = await h.claim_one()
+    assert (await refuse(h, lease)).dead == set()
+    job = await h.job(lease.id)
+    assert job.ready_at == h.now + timedelta(seconds=1)
+    assert job.last_attempt_error == JobError(UNKNOWN.type, UNKNOWN.message, first_refused_at=h.now)
+
+
+for _name, _between in {
+    "a_snooze": _snooze,
+    "a_stop": _stop_in_the_middle,
+    "a_stop_without_a_word": _stop_without_a_word,
+    "a_retry": _begin_anew,
+    "a_new_time": _reschedule,
+}.items():
+    CASES.add(
+        f"{_name}_in_between_starts_anew",
+        "A handler ran, or a person decided: what was refused before is past. The error stays to be seen.",
+        partial(_starts_anew, between=_between),
+    )
+
+
+@CASES
+async def given_back_without_a_start_goes_on(h: Harness) -> None:
+    """It only lay in a worker's buffer, so nobody has run it yet."""
+    (lease,) = await h.put_and_claim()
+    await refuse(h, lease)
+    h.clock.advance(PATIENCE)
+    await h.release(await h.claim_one())
+    await h.claim_one()
+    await h.run(lambda: release_orphans("w1", (), started=False))
+    lease = await h.claim_one()
+    assert (await refuse(h, lease)).dead == {lease.id}
 
 
 @CASES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -110,7 +111,7 @@ async def fleet_starting_at_once(h: Harness) -> None:
         changed = [_job_type(f"type-{number:02d}", max_attempts=start + 2) for number in range(40)]
         await asyncio.gather(
             *(
-                store.run(lambda shift=shift, changed=changed: register_types(changed[shift:] + changed[:shift]))  # type: ignore[misc]
+                store.run(partial(register_types, changed[shift:] + changed[:shift]))
                 for shift, store in enumerate(stores)
             )
         )

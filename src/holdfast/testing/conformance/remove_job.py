@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from functools import partial
 
 from holdfast.errors import BatchRefused
 from holdfast.model.ids import new_id
 from holdfast.model.status import Status
 from holdfast.operations.deduplication_keys import Key
+from holdfast.operations.enqueue_guarded import enqueue_guarded
 from holdfast.operations.remove_job import remove_job
 from holdfast.testing.conformance.case import Cases
 from holdfast.testing.conformance.continue_jobs import go_on
@@ -161,7 +164,7 @@ async def races_claims(h: Harness) -> None:
         job_id = await send_one(h, keyed(f"k{number}"))
         lanes = await h.lanes()
         batch, claimed = await asyncio.gather(
-            stores[0].run(lambda number=number: remove_job(Key("sum", f"k{number}"), ORDERS)),  # type: ignore[misc]
+            stores[0].run(partial(remove_job, Key("sum", f"k{number}"), ORDERS)),
             h.claim(lanes=lanes),
         )
         if claimed:
@@ -171,3 +174,14 @@ async def races_claims(h: Harness) -> None:
         else:
             assert outcomes(batch) == ["removed"]
             assert await h.find(job_id) is None
+
+
+@CASES
+async def key_of_a_renamed_type(h: Harness) -> None:
+    """Whichever name of the type is given, its holder is found, and the key is free under all of them."""
+    renaming = replace(ORDERS, aliases={"new": ("old",), "old": ("new",)})
+    for enqueued, named in (("old", "new"), ("new", "old")):
+        (holder,) = await h.run(partial(enqueue_guarded, [keyed(type_name=enqueued)], None, aliases={"new": ("old",)}))
+        result = await remove(h, type_name=named, orders=renaming)
+        assert (result.outcome, result.id) == ("removed", holder.id)
+        assert (h.count("job"), h.count("deduplication")) == (0, 0)

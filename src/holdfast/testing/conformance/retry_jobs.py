@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
 from holdfast.errors import BatchRefused
+from holdfast.model.call import Extras
 from holdfast.model.ids import new_id
 from holdfast.model.job import JobError, Outcome
 from holdfast.model.status import Status
@@ -178,6 +180,112 @@ async def blocker_that_is_gone(h: Harness) -> None:
     assert (await h.job(waiting)).status is Status.CANCELLED
 
 
+async def _circle(h: Harness, length: int) -> list[str]:
+    """Chains of which each waits for the one before; the last is cancelled, and the first put behind it."""
+    ids = [await send_one(h, keyed())]
+    for _ in range(length - 1):
+        ids.append(await send_one(h, behind(ids[-1])))
+    await cancel(h, ids[-1])
+    assert await send_one(h, keyed(on_conflict="replace", blockers=[ids[-1]])) == ids[0]
+    return ids
+
+
+async def _cycle(h: Harness, length: int) -> None:
+    ids = await _circle(h, length)
+    batch = await retry(h, ids[-1])
+    assert (outcomes(batch), batch.woken) == (["blocker_cycle"], set())
+    assert ids[-2] in (batch.results[0].why or "")
+    assert (await h.job(ids[-1])).status is Status.CANCELLED
+    assert audit(h)[-1] == ("ada", "retry", ids[-1], ids[-1], "blocker_cycle")
+    # The way out that the refusal names.
+    await cancel(h, ids[-2])
+    assert outcomes(await retry(h, ids[-1])) == ["retried"]
+
+
+for _length in (2, 3, 5):
+    CASES.add(
+        f"cycle_of_{_length}_is_refused",
+        "A cancelled job is not put back behind a chain that waits for it meanwhile.",
+        partial(_cycle, length=_length),
+    )
+
+
+@CASES
+async def cycle_within_a_batch(h: Harness) -> None:
+    """Of two that would wait for each other the first named waits, and the second is refused; strict does neither."""
+    first, second = await _circle(h, 2)
+    await cancel(h, first)
+    await refused(BatchRefused, retry(h, second, first, orders=STRICT))
+    assert outcomes(await retry(h, second, first)) == ["retried", "blocker_cycle"]
+    assert [(await h.job(each)).status for each in (first, second)] == [Status.CANCELLED, Status.BLOCKED]
+
+
+@CASES
+async def cycle_of_a_later_job(h: Harness) -> None:
+    """What a chain waits for further on counts too."""
+    (lease,) = await h.put_and_claim()
+    waiting = await send_one(h, behind(lease.id))
+    await cancel(h, waiting)
+    await go_on(h, lease, more=Extras(blockers=[waiting]))
+    assert outcomes(await retry(h, waiting)) == ["blocker_cycle"]
+
+
+@CASES
+async def cycle_over_one_that_was_told(h: Harness) -> None:
+    """Who runs however it ends was told that it had; now it would wait again, and be waited for."""
+    (lease, other) = await h.put_and_claim(2)
+    retried = await send_one(h, behind(lease.id))
+    await cancel(h, retried)
+    waiting = await send_one(h, behind(retried, other.id, on_failure="run"))
+    await go_on(h, lease, more=Extras(blockers=[waiting]))
+    assert outcomes(await retry(h, retried)) == ["blocker_cycle"]
+    assert (column(h, "waiting_for", waiting), (await h.job(retried)).status) == (1, Status.CANCELLED)
+
+
+@CASES
+async def blocker_that_has_failed(h: Harness) -> None:
+    """Who is cancelled when a blocker fails is not retried to be cancelled again; with the blocker he is."""
+    (lease,) = await h.put_and_claim()
+    waiting = await send_one(h, behind(lease.id, on_failure="cancel"))
+    behind_it = await send_one(h, behind(waiting, on_failure="cancel"))
+    await h.fail(lease, is_final=True)
+    batch = await retry(h, waiting, behind_it)
+    assert (outcomes(batch), batch.woken) == (["blocker_failed"] * 2, set())
+    assert lease.id in str(batch.results[0].why)
+    assert waiting in str(batch.results[1].why)
+    assert (await h.job(waiting)).status is Status.CANCELLED
+    assert audit(h)[0] == ("ada", "retry", waiting, waiting, "blocker_failed")
+    error = await refused(BatchRefused, retry(h, waiting, orders=STRICT))
+    assert list(error.refused) == [waiting]
+    assert outcomes(await retry(h, behind_it, waiting, lease.id)) == ["retried"] * 3
+    statuses = [(await h.job(each)).status for each in (lease.id, waiting, behind_it)]
+    assert statuses == [Status.PENDING, Status.BLOCKED, Status.BLOCKED]
+    await h.complete(await h.claim_one())
+    assert (await h.job(waiting)).status is Status.PENDING
+
+
+@CASES
+async def blocker_that_has_failed_further_on(h: Harness) -> None:
+    """The last job of the blocker's chain counts; who waits in any case waits."""
+    (lease,) = await h.put_and_claim()
+    cautious = await send_one(h, behind(lease.id, on_failure="cancel"))
+    patient = await send_one(h, behind(lease.id, on_failure="wait"))
+    await cancel(h, patient)
+    await go_on(h, lease)
+    await h.fail(await h.claim_one(), is_final=True)
+    assert outcomes(await retry(h, cautious, patient)) == ["blocker_failed", "retried"]
+
+
+@CASES
+async def two_ways_to_one_chain_are_no_cycle(h: Harness) -> None:
+    """Nor is a chain that waits for another one."""
+    (lease,) = await h.put_and_claim()
+    left, right = await send_one(h, behind(lease.id)), await send_one(h, behind(lease.id))
+    bottom = await send_one(h, behind(left, right))
+    await cancel(h, bottom, left)
+    assert outcomes(await retry(h, bottom, left)) == ["retried", "retried"]
+
+
 async def _key(h: Harness, scope: str) -> None:
     first = await send_one(h, keyed(scope=scope))
     await h.fail(await h.claim_one(), is_final=True)
@@ -206,6 +314,20 @@ async def key_that_another_has_taken(h: Harness) -> None:
     await h.complete(await h.claim_one())
     assert outcomes(await retry(h, first)) == ["retried"]
     assert await send_one(h, keyed()) == first
+
+
+@CASES
+async def key_of_a_renamed_type(h: Harness) -> None:
+    """Another chain that holds it under another name of the type is seen; free, it is taken under all of them."""
+    renaming = replace(ORDERS, aliases={"new": ("old",), "old": ("new",)})
+    dead = await send_one(h, keyed(type_name="new"))
+    await h.fail(await h.claim_one(), is_final=True)
+    other = await send_one(h, keyed(type_name="old"))
+    batch = await retry(h, dead, orders=renaming)
+    assert (outcomes(batch), other in (batch.results[0].why or "")) == (["key_taken"], True)
+    await h.complete(await h.claim_one())
+    assert outcomes(await retry(h, dead, orders=renaming)) == ["retried"]
+    assert {await send_one(h, keyed(type_name=name)) for name in ("old", "new")} == {dead}
 
 
 @CASES
@@ -282,9 +404,9 @@ async def races_enqueues_with_the_key(h: Harness) -> None:
         dead = await send_one(h, keyed(key))
         await h.fail(await h.claim_one(), is_final=True)
         batch, first, second = await asyncio.gather(
-            stores[0].run(lambda dead=dead: retry_jobs([dead], ORDERS)),  # type: ignore[misc]
-            stores[1].run(lambda key=key: enqueue_guarded([keyed(key)], None)),  # type: ignore[misc]
-            stores[2].run(lambda key=key: enqueue_guarded([keyed(key)], None)),  # type: ignore[misc]
+            stores[0].run(partial(retry_jobs, [dead], ORDERS)),
+            stores[1].run(partial(enqueue_guarded, [keyed(key)], None)),
+            stores[2].run(partial(enqueue_guarded, [keyed(key)], None)),
         )
         holders = {results[0].id for results in (first, second)}
         assert len(holders) == 1
@@ -301,9 +423,7 @@ async def races_itself(h: Harness) -> None:
     stores = h.neighbours(3)
     for _ in range(_RACES // 3):
         dead = await dead_letter(h)
-        batches = await asyncio.gather(
-            *(store.run(lambda dead=dead: retry_jobs([dead], ORDERS)) for store in stores)  # type: ignore[misc]
-        )
+        batches = await asyncio.gather(*(store.run(partial(retry_jobs, [dead], ORDERS)) for store in stores))
         assert sorted(outcome for batch in batches for outcome in outcomes(batch)) == [
             "retried",
             "wrong_status",
@@ -321,7 +441,7 @@ async def races_the_blockers_end(h: Harness) -> None:
         waiting = await send_one(h, behind(lease.id, queue="later"))
         await cancel(h, waiting)
         _, settlement = await asyncio.gather(
-            stores[0].run(lambda waiting=waiting: retry_jobs([waiting], ORDERS)),  # type: ignore[misc]
+            stores[0].run(partial(retry_jobs, [waiting], ORDERS)),
             h.complete(lease),
         )
         if settlement.locked:
@@ -346,9 +466,13 @@ CASES.on_postgres(haste_passes_locked_rows)
 
 
 @CASES
-async def future_time_is_over(h: Harness) -> None:
-    """A job that was cancelled before its time runs now when it is retried."""
+async def future_time_stays(h: Harness) -> None:
+    """A job that was cancelled before its time is retried for that time."""
     job_id = await h.put_one(at=h.now + timedelta(days=1))
     await cancel(h, job_id)
     await retry(h, job_id)
+    assert await h.claim() == []
+    job = await h.job(job_id)
+    assert (job.status, job.ready_at, job.scheduled_at) == (Status.PENDING, job.scheduled_at, h.now + timedelta(days=1))
+    h.clock.advance(timedelta(days=1))
     assert [claimed.id for claimed in await h.claim()] == [job_id]

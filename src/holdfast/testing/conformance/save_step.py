@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 from holdfast.errors import LeaseLost
 from holdfast.operations.fence import hold_lease
@@ -83,10 +84,10 @@ add_stale_cases(CASES, stale_save, is_repeat=())
 @CASES
 async def refusals_say_why(h: Harness) -> None:
     """Completed, cancelled and deleted are told apart from lost."""
-    for situation, reason in ((completed, "completed_elsewhere"), (cancelled, "cancelled"), (deleted, "deleted")):
+    for situation, reason in ((completed, "completed_here"), (cancelled, "cancelled"), (deleted, "deleted")):
         lease = await situation(h)
         assert (await refused(LeaseLost, save(h, lease))).reason == reason
-        assert (await refused(LeaseLost, h.run(lambda lease=lease: hold_lease(lease)))).reason == reason  # type: ignore[misc]
+        assert (await refused(LeaseLost, h.run(partial(hold_lease, lease)))).reason == reason
 
 
 @CASES.on_postgres

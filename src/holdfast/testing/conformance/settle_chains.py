@@ -21,6 +21,7 @@ from holdfast.operations.settle_chains import settle_chains
 from holdfast.operations.sweep_blockers import sweep_blockers
 from holdfast.testing.conformance.case import Cases
 from holdfast.testing.conformance.harness import Harness, document, refused
+from holdfast.testing.conformance.people import cancel, retry
 
 CASES = Cases("settle_chains")
 
@@ -214,6 +215,75 @@ async def replacing_into_a_cycle_is_refused(h: Harness) -> None:
     error = await refused(BlockerCycle, send(h, keyed(second.id)))
     assert error.chain_id == first.id
     assert await _status(h, first.id) is Status.PENDING
+
+
+def _replacing(key: str, *blockers: str) -> JobDocument:
+    extras = Extras(deduplication_key=key, deduplication_scope="unfinished", on_conflict="replace")
+    extras.blockers = list(blockers) or None
+    return document(more=extras)
+
+
+@CASES
+async def replacing_each_other_into_a_cycle_is_refused(h: Harness) -> None:
+    """Two jobs of one batch that take the places of others, each behind the other's: neither is written."""
+    (first, second) = await send(h, _replacing("a"), _replacing("b"))
+    batch = [_replacing("a", second.id), _replacing("b", first.id), _replacing("new"), document()]
+    await refused(BlockerCycle, send(h, *batch))
+    assert (h.count("job"), h.count("job_blocker"), h.count("deduplication")) == (2, 0, 2)
+    assert [(await h.job(each.id)).revision for each in (first, second)] == [0, 0]
+
+
+@CASES
+async def replacing_behind_a_new_job_into_a_cycle_is_refused(h: Harness) -> None:
+    """The same over a job that is new, and over one that is there."""
+    (first,) = await send(h, _replacing("a"))
+    (there,) = await send(h, behind(first.id))
+    new = new_id()
+    await refused(BlockerCycle, send(h, behind(first.id, id=new), _replacing("a", new)))
+    await refused(BlockerCycle, send(h, behind(there.id, id=new), _replacing("a", new)))
+    assert (h.count("job"), h.count("job_blocker"), h.count("deduplication")) == (2, 1, 1)
+
+
+@CASES
+async def replacing_turns_a_wait_round(h: Harness) -> None:
+    """What a job waited for before it was replaced counts no more, in the same batch either."""
+    (first, second) = await send(h, _replacing("a"), _replacing("b"))
+    await send(h, _replacing("a", second.id))
+    results = await send(h, _replacing("b", first.id), _replacing("a"))
+    assert [(each.outcome, each.status) for each in results] == [("replaced", "blocked"), ("replaced", "pending")]
+    await h.complete(await h.claim_one())
+    assert await _status(h, second.id) is Status.PENDING
+
+
+@CASES
+async def retried_blocker_is_waited_for_again(h: Harness) -> None:
+    """Who runs however its blockers end still waits for one that had ended and begins anew."""
+    first, second = await h.put_and_claim(2)
+    (waiting,) = await send(h, behind(first.id, second.id, on_failure="run"))
+    await h.fail(first, is_final=True)
+    assert await _waits_for(h, waiting.id) == 1
+    await retry(h, first.id)
+    assert await _waits_for(h, waiting.id) == 2
+    await h.complete(second)
+    assert await _status(h, waiting.id) is Status.BLOCKED
+    again = await h.claim_one()
+    assert again.id == first.id
+    await h.complete(again)
+    assert (await _status(h, waiting.id), await _waits_for(h, waiting.id)) == (Status.PENDING, 0)
+
+
+@CASES
+async def retried_blocker_is_not_waited_for_by_those_who_run(h: Harness) -> None:
+    """Who was released when it ended is left alone; who was cancelled meanwhile waits for it if he is retried."""
+    first, second = await h.put_and_claim(2)
+    (released, cancelled) = await send(
+        h, behind(first.id, on_failure="run"), behind(first.id, second.id, on_failure="run")
+    )
+    await h.fail(first, is_final=True)
+    await cancel(h, cancelled.id)
+    await retry(h, first.id, cancelled.id)
+    assert [await _waits_for(h, each.id) for each in (released, cancelled)] == [0, 2]
+    assert [await _status(h, each.id) for each in (released, cancelled)] == [Status.PENDING, Status.BLOCKED]
 
 
 @CASES

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from holdfast.operations.worker_life import (
     WorkerIdentity,
     forget_workers,
+    heard_steadily,
     heartbeat,
     register_worker,
     retire_worker,
@@ -23,7 +25,7 @@ _DAY = timedelta(days=1)
 
 
 async def _beat(h: Harness, identity: WorkerIdentity = _W1, *, is_draining: bool = False) -> None:
-    await h.run(lambda: heartbeat(identity, is_draining=is_draining))
+    await h.run(lambda: heartbeat(identity, DEAD_AFTER, is_draining=is_draining))
 
 
 async def _forget(h: Harness) -> list[str]:
@@ -182,3 +184,80 @@ async def racing_forgetters_report_once(h: Harness) -> None:
         h.clock.advance(DEAD_AFTER * 2)
         answers = await asyncio.gather(*(store.run(lambda: forget_workers(DEAD_AFTER)) for store in stores))
         assert sorted(worker for answer in answers for worker in answer) == [f"gone-{number}"]
+
+
+async def _is_steady(h: Harness) -> bool:
+    return await h.run(lambda: heard_steadily(DEAD_AFTER))
+
+
+@CASES
+async def steady_after_the_limit_not_before(h: Harness) -> None:
+    """One worker, heard all the time, shows that the database could be reached: for exactly as long as the limit."""
+    assert not await _is_steady(h)
+    await h.register("w1")
+    for _ in range(4):
+        assert not await _is_steady(h)
+        h.clock.advance(DEAD_AFTER / 4)
+        await _beat(h)
+    assert await _is_steady(h)
+
+
+@CASES
+async def steady_by_turns(h: Harness) -> None:
+    """Workers that live for a shorter time than the limit, some left and some killed, show it together."""
+    for turn in range(5):
+        identity = WorkerIdentity(id=f"turn{turn}", version="1", queues=[])
+        await h.run(partial(register_worker, identity))
+        assert await _is_steady(h) == (turn == 4), turn
+        if turn % 2:
+            await h.run(partial(retire_worker, identity.id))
+        h.clock.advance(DEAD_AFTER / 4)
+
+
+@CASES
+async def not_steady_with_a_gap(h: Harness) -> None:
+    """After a gap nobody can judge, neither by those from before it nor with one that has just begun."""
+    await _be_steady(h)
+    h.clock.advance(DEAD_AFTER / 2 + timedelta(milliseconds=1))
+    assert not await _is_steady(h)
+    await h.register("w2")
+    assert not await _is_steady(h)
+    await _beat(h)
+    for _ in range(3):
+        h.clock.advance(DEAD_AFTER / 4)
+        await _beat(h)
+        assert not await _is_steady(h)
+    h.clock.advance(DEAD_AFTER / 4)
+    assert await _is_steady(h)
+
+
+@CASES
+async def steady_with_short_gaps(h: Harness) -> None:
+    """Half of the limit is not a gap: whoever lives has been heard by then."""
+    await _be_steady(h)
+    h.clock.advance(DEAD_AFTER / 2)
+    assert await _is_steady(h)
+    await h.register("w2")
+    assert await _is_steady(h)
+
+
+@CASES
+async def retired_are_remembered_for_an_hour(h: Harness) -> None:
+    """That they were heard is worth something for `dead_after`, so they need not pile up."""
+    await h.register("w1", "w2")
+    await h.run(lambda: retire_worker("w1"))
+    await h.run(lambda: retire_worker("w1"))
+    assert h.sql("SELECT worker_id FROM {retired}") == [("w1",)]
+    h.clock.advance(timedelta(hours=1, milliseconds=1))
+    await h.run(lambda: retire_worker("w2"))
+    assert h.sql("SELECT worker_id FROM {retired}") == [("w2",)]
+    await h.run(lambda: retire_worker("nobody"))
+    assert h.count("retired") == 0
+
+
+async def _be_steady(h: Harness) -> None:
+    await h.register("w1")
+    for _ in range(4):
+        h.clock.advance(DEAD_AFTER / 4)
+        await _beat(h)
+    assert await _is_steady(h)

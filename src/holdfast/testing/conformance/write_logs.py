@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from msgspec import Raw
@@ -57,7 +58,7 @@ async def of_a_stale_holder_are_dropped(h: Harness) -> None:
     """Nor are there any for a job that is gone."""
     for situation in (claimed_again, from_the_future, deleted):
         lease = await situation(h)
-        await h.run(lambda lease=lease: write_logs([line(lease, "late")]))  # type: ignore[misc]
+        await h.run(partial(write_logs, [line(lease, "late")]))
         assert await logs(h, lease.id) == []
 
 

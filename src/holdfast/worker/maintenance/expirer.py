@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from holdfast.operations.expire_jobs import expire_jobs
 from holdfast.operations.process_once import forget_processed
-from holdfast.worker.patient_store import PatientStore
+from holdfast.worker.maintenance.service import VerbRunner
 
 _BATCH = 500
 
@@ -21,7 +21,7 @@ class Expirer:
     name = "expirer"
     timeout = timedelta(seconds=30)
 
-    def __init__(self, store: PatientStore, interval: timedelta, woken: Callable[[Iterable[str]], None]) -> None:
+    def __init__(self, store: VerbRunner, interval: timedelta, woken: Callable[[Iterable[str]], None]) -> None:
         self.interval = interval
         self._store = store
         self._woken = woken

@@ -6,20 +6,22 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
+from holdfast.model.settings import RetrySettings
 from holdfast.operations.lease import Lease
 from holdfast.operations.reap_jobs import Reapable, reap_jobs
-from holdfast.operations.worker_life import forget_workers
-from holdfast.worker.patient_store import PatientStore
+from holdfast.worker.maintenance.service import VerbRunner
 
 #: a living worker's lease runs out when somebody keeps its row locked: for so many times `dead_after` it may catch up
 _EXPIRY_GRACE = 10
 
 
 class Reaper:
-    """Reaps nothing until this worker has been heard without a gap for `dead_after`.
+    """Reaps nothing until this worker, or others in turn, have been heard without a gap for `dead_after`.
 
-    After an outage everybody's heartbeat looks stale; whoever reaped at once would take every living worker's jobs.
-    `returned` is called when jobs have come back.
+    Where workers live for a shorter time than that, none of them could judge by itself. After an outage everybody's
+    heartbeat looks stale; whoever reaped at once would take every living worker's jobs. `returned` is called when jobs
+    have come back. Runs in every worker: what a dead leader held is not to wait for the next leader, nor the jobs of
+    all for one that has just started and must hold still.
     """
 
     name = "reaper"
@@ -27,39 +29,49 @@ class Reaper:
 
     def __init__(
         self,
-        store: PatientStore,
+        store: VerbRunner,
         worker_id: str,
         dead_after: timedelta,
         interval: timedelta,
         *,
+        is_heard: Callable[[], bool],
         is_steady: Callable[[], bool],
         returned: Callable[[], None],
+        buried: Callable[[str], None],
     ) -> None:
+        #: what operators have set for retries
+        self.settings = RetrySettings()
         self.interval = interval
         self._store = store
         self._worker_id = worker_id
         self._dead_after = dead_after
+        self._is_heard = is_heard
         self._is_steady = is_steady
         self._returned = returned
+        self._buried = buried
         self._expired: dict[Lease, float] = {}
 
     async def run_once(self) -> Mapping[str, int]:
-        counts = {"returned": 0, "dead_letters": 0, "cancelled": 0, "dead_workers": 0}
-        while self._is_steady():
-            reaped = await self._store.run(lambda: reap_jobs(self._worker_id, self._dead_after, self._choose))
+        counts = {"returned": 0, "dead_letters": 0, "cancelled": 0}
+        while self._is_heard():
+            reaped = await self._store.run(
+                lambda: reap_jobs(
+                    self._worker_id, self._dead_after, self._choose, is_steady=self._is_steady, settings=self.settings
+                )
+            )
             counts["returned"] += reaped.returned
             counts["dead_letters"] += reaped.dead_letters
             counts["cancelled"] += reaped.cancelled
-            if not any(reaped):
+            for job_id in reaped.dead:
+                self._buried(job_id)
+            if not reaped:
                 break
         if counts["returned"]:
             self._returned()
-        if self._is_steady():
-            counts["dead_workers"] = len(await self._store.run(lambda: forget_workers(self._dead_after)))
         return counts
 
     def _choose(self, found: Sequence[Reapable]) -> Sequence[Reapable]:
-        if not self._is_steady():
+        if not self._is_heard():
             return ()
         now = time.monotonic()
         leases = {Lease(job.id, job.lease_generation) for job in found if not job.is_owner_dead}

@@ -49,8 +49,9 @@ BEGIN
         PERFORM /*schema.*/verb_tell_holders(jobs => jsonb_build_array(tail.id)::text);
     END IF;
     IF outcome IN ('requested', 'cancelled') THEN
-        PERFORM /*schema.*/verb_cancel_jobs(jobs => jsonb_build_array(tail.id)::text, error => jsonb_build_object(
-            'type', 'Cancelled', 'message', coalesce(left(reason, 2000), 'cancelled by ' || session_user))::text);
+        PERFORM /*schema.*/hint_work(ARRAY(SELECT freed.queue FROM /*schema.*/verb_cancel_jobs(
+            jobs => jsonb_build_array(tail.id)::text, error => jsonb_build_object(
+            'type', 'Cancelled', 'message', coalesce(left(reason, 2000), 'cancelled by ' || session_user))::text, chain => true) AS freed));
     END IF;
     IF outcome = 'cancelled' THEN
         PERFORM /*schema.*/settle(ARRAY[tail.chain_id], ARRAY['unsettled']);
@@ -59,9 +60,35 @@ BEGIN
         jsonb_build_object('reason', reason, 'asked', CASE WHEN tail.id IS NULL THEN chain END));
 END
 $body$;
+-- part: hindrance
+-- Why a job must not wait again for what it waited for; null if it may.
+CREATE OR REPLACE FUNCTION /*schema.*/hindrance(job text, own_chain text) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+    is_any_gone boolean;
+    has_any_failed boolean;
+    awaited_chains jsonb;
+BEGIN
+    SELECT bool_or(blocker.is_gone), bool_or(blocker.has_failed), jsonb_agg(blocker.chain_id)
+    INTO is_any_gone, has_any_failed, awaited_chains
+    FROM /*schema.*/verb_guard_blockers(jobs => jsonb_build_array(job)::text) AS blocker;
+    RETURN CASE
+        WHEN is_any_gone THEN 'blocker_gone'
+        WHEN EXISTS (SELECT FROM (SELECT jsonb_array_elements_text(awaited_chains)
+                                  UNION SELECT blocked_by_chain_id
+                                  FROM /*schema.*/verb_find_waits(chains => awaited_chains::text)) AS awaited (chain_id)
+                     WHERE awaited.chain_id = own_chain OR EXISTS (
+                         -- It was told that this chain had ended, and will wait for it again.
+                         SELECT FROM /*schema.*/job_blocker AS told JOIN /*schema.*/job AS waiting ON waiting.id = told.job_id
+                         WHERE told.blocked_by_chain_id = own_chain::/*id*/uuid AND waiting.chain_id = awaited.chain_id::/*id*/uuid
+                           AND waiting.status = 'blocked')) THEN 'blocker_cycle'
+        WHEN has_any_failed THEN 'blocker_failed' END;
+END
+$body$;
 -- part: retry
 -- Lets a dead letter or cancelled chain begin anew ('retried'); 'wrong_status' for any other, 'key_taken' if another chain
--- holds its key now, 'blocker_gone' if what it waits for was deleted, 'not_found'.
+-- holds its key now, 'blocker_gone' if what it waits for was deleted, 'blocker_cycle' if that waits for this chain now,
+-- 'blocker_failed' if the chain would be cancelled again for one that has failed (retry that one first), 'not_found'.
 CREATE OR REPLACE FUNCTION /*schema.*/retry(chain /*id*/uuid) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
 #variable_conflict use_variable
@@ -91,19 +118,19 @@ BEGIN
     -- Whoever gave the key up meanwhile did so under the lock that is ours now.
     SELECT * INTO claim FROM /*schema.*/verb_find_keys(jobs => asked);
     SELECT * INTO tail FROM /*schema.*/lock_tail(chain::text, 'blockers');
-    IF tail.id IS NULL THEN
-        outcome := 'not_found';
-    ELSIF tail.status NOT IN ('dead_letter', 'cancelled') THEN
-        outcome := 'wrong_status';
-    ELSIF tail.waiting_for > 0 AND EXISTS (SELECT FROM /*schema.*/verb_guard_blockers(jobs => jsonb_build_array(tail.id)::text)) THEN
-        outcome := 'blocker_gone';
-    ELSIF claim.key IS NOT NULL AND is_held AND holder_id <> tail.chain_id THEN
+    outcome := CASE
+        WHEN tail.id IS NULL THEN 'not_found'
+        WHEN tail.status NOT IN ('dead_letter', 'cancelled') THEN 'wrong_status'
+        WHEN tail.waiting_for > 0 THEN /*schema.*/hindrance(tail.id, tail.chain_id) END;
+    IF outcome IS NULL AND claim.key IS NOT NULL AND is_held AND holder_id <> tail.chain_id THEN
         outcome := 'key_taken';
-    ELSE
+    END IF;
+    IF outcome IS NULL THEN
         outcome := 'retried';
         IF claim.key IS NOT NULL THEN
             PERFORM /*schema.*/verb_point_keys(keys => keys);
         END IF;
+        PERFORM /*schema.*/verb_reopen_blockers(chains => jsonb_build_array(tail.chain_id)::text);
         PERFORM /*schema.*/verb_retry_jobs(jobs => jsonb_build_array(tail.id)::text);
         IF tail.waiting_for = 0 THEN
             PERFORM /*schema.*/hint_work(ARRAY[tail.queue]);
@@ -119,7 +146,7 @@ $body$;
 -- part: lock_members
 -- Every job of chains, locked; without patience, chains of which somebody has a job locked are left out.
 CREATE OR REPLACE FUNCTION /*schema.*/lock_members(wanted jsonb, is_patient boolean)
-RETURNS TABLE (id text, chain_id text, chain_index integer, is_tail boolean, status text, attempt smallint)
+RETURNS TABLE (id text, chain_id text, chain_index integer, is_tail boolean, status text, attempt smallint, finished_at text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 #variable_conflict use_column
 DECLARE
@@ -129,6 +156,10 @@ BEGIN
     FOR look IN 1 .. 10 LOOP
         SELECT coalesce(jsonb_agg(to_jsonb(member)), '[]') INTO members
         FROM /*schema.*/verb_lock_chains(chains => wanted::text, patient => is_patient) AS member;
+        IF members #>> '{0,sees_commits}' = 'false' THEN
+            RAISE EXCEPTION USING ERRCODE = 'HF008', HINT = 'use READ COMMITTED',
+                MESSAGE = 'who waits for a chain that is to be deleted, REPEATABLE READ and SERIALIZABLE may hide';
+        END IF;
         SELECT jsonb_agg(gone_on.chain_id) INTO moved FROM (
             SELECT member.chain_id FROM jsonb_to_recordset(members) AS member (chain_id text, id text, is_tail boolean)
             GROUP BY member.chain_id
@@ -137,17 +168,17 @@ BEGIN
         EXIT WHEN moved IS NULL OR NOT is_patient;
     END LOOP;
     RETURN QUERY
-        SELECT member.id, member.chain_id, member.chain_index, member.is_tail, member.status, member.attempt
-        FROM jsonb_to_recordset(members)
-             AS member (id text, chain_id text, chain_index integer, is_tail boolean, status text, attempt smallint)
+        SELECT member.id, member.chain_id, member.chain_index, member.is_tail, member.status, member.attempt, member.finished_at
+        FROM jsonb_to_recordset(members) AS member (
+            id text, chain_id text, chain_index integer, is_tail boolean, status text, attempt smallint, finished_at text)
         WHERE member.id IS NOT NULL AND member.chain_id NOT IN (
             SELECT broken.chain_id FROM jsonb_to_recordset(members) AS broken (id text, chain_id text) WHERE broken.id IS NULL
         ) AND NOT coalesce(moved ? member.chain_id, false);
 END
 $body$;
 -- part: remove
--- Deletes the chain that holds a deduplication key and has not begun ('removed'); one that has goes on without the key and
--- is not tried again ('key_given_up'); 'needed' if another job waits for it, 'not_found' if nobody holds the key.
+-- Deletes the chain that holds a deduplication key and whose first job waits ('removed'); one that runs or has gone on
+-- keeps on without the key and is not tried again ('key_given_up'); 'needed' if another job waits for it, 'not_found' if nobody holds the key.
 CREATE OR REPLACE FUNCTION /*schema.*/remove(type_name text, key text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
 #variable_conflict use_variable
@@ -172,8 +203,8 @@ BEGIN
         PERFORM /*schema.*/verb_return_keys(keys => jsonb_build_array(entry || jsonb_build_object('chain_id', holder.chain_id))::text);
     END IF;
     IF outcome = 'removed' THEN
-        PERFORM /*schema.*/verb_delete_chains(
-            chains => jsonb_build_array(holder.chain_id)::text, jobs => jsonb_build_array(tail.id)::text);
+        PERFORM /*schema.*/hint_work(ARRAY(SELECT freed.queue FROM /*schema.*/verb_delete_chains(
+            chains => jsonb_build_array(holder.chain_id)::text, jobs => jsonb_build_array(tail.id)::text) AS freed));
     ELSIF outcome = 'key_given_up' AND tail.id IS NOT NULL THEN
         -- A running attempt is the last one; of a chain that waits for its next step, the next one is.
         PERFORM /*schema.*/verb_give_up_key(chain => holder.chain_id, job => tail.id, max_attempts => CASE
@@ -202,51 +233,112 @@ BEGIN
     RETURN released;
 END
 $body$;
+-- part: remove_finished
+-- Removes chains that were found as `chains` says (id, finished_at, is_archived), into the archive or for good, and returns how
+-- many went: not what somebody has locked, needs, or has retried since. Chains that a row of the application refers to stay:
+-- if any of them does, halves are tried, until it is clear which.
+CREATE OR REPLACE FUNCTION /*schema.*/remove_finished(chains jsonb) RETURNS integer
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+#variable_conflict use_variable
+DECLARE
+    size integer := jsonb_array_length(chains);
+    members jsonb;
+    going jsonb;
+BEGIN
+    IF size = 0 THEN
+        RETURN 0;
+    END IF;
+    BEGIN
+        SELECT jsonb_agg(to_jsonb(locked)) INTO members FROM /*schema.*/lock_members(
+            (SELECT jsonb_agg(chain.value -> 'id') FROM jsonb_array_elements(chains) AS chain), false) AS locked;
+        -- Under the locks nobody can retry them, continue them or come to wait for them: look once more.
+        SELECT jsonb_agg(tail.chain_id) INTO going
+        FROM jsonb_to_recordset(members) AS tail (chain_id text, is_tail boolean, finished_at text)
+        JOIN jsonb_to_recordset(chains) AS seen (id text, finished_at text)
+            ON seen.id = tail.chain_id AND seen.finished_at = tail.finished_at
+        WHERE tail.is_tail;
+        SELECT coalesce(jsonb_agg(asked.id), '[]') INTO going FROM jsonb_array_elements_text(going) AS asked (id)
+        WHERE asked.id NOT IN (SELECT needed.chain_id FROM /*schema.*/verb_find_needed(chains => going::text) AS needed);
+        IF chains @> '[{"is_archived": true}]' THEN
+            PERFORM /*schema.*/verb_archive_chains(jobs => (
+                SELECT coalesce(jsonb_agg(member.id), '[]') FROM jsonb_to_recordset(members) AS member (id text, chain_id text)
+                JOIN jsonb_to_recordset(chains) AS chain (id text, is_archived boolean) ON chain.id = member.chain_id
+                WHERE chain.is_archived AND going ? member.chain_id)::text);
+        END IF;
+        PERFORM /*schema.*/verb_delete_chains(chains => going::text, jobs => (
+            SELECT coalesce(jsonb_agg(member.id), '[]') FROM jsonb_to_recordset(members) AS member (id text, chain_id text)
+            WHERE going ? member.chain_id)::text);
+        -- A foreign key that is looked at no sooner than at the commit would undo all of it.
+        IF EXISTS (SELECT FROM pg_constraint WHERE contype = 'f' AND condeferrable AND confrelid = '/*schema.*/job'::regclass) THEN
+            SET CONSTRAINTS ALL IMMEDIATE;
+        END IF;
+        RETURN jsonb_array_length(going);
+    EXCEPTION WHEN foreign_key_violation OR restrict_violation THEN
+        IF size = 1 THEN
+            RETURN 0;
+        END IF;
+    END;
+    RETURN (
+        SELECT sum(/*schema.*/remove_finished(half.chains)) FROM (
+            SELECT jsonb_agg(chain.value) AS chains FROM jsonb_array_elements(chains) WITH ORDINALITY AS chain (value, place)
+            GROUP BY chain.place > size / 2
+        ) AS half);
+END
+$body$;
 -- part: prune
--- Deletes up to `max_chains` chains that ended longer ago than `older_than`, oldest first, and returns how many: call again
--- while it returns as many. Chains that unfinished jobs need stay, and so does what somebody has locked.
+-- Removes up to `max_chains` chains that ended longer ago than `older_than`, oldest first, and returns how many: call again
+-- while it returns as many. As types and settings say they go to the archive, or for good. Chains stay that a job needs which
+-- has not completed, that somebody listens for or has locked, and those that a row of the application refers to.
 CREATE OR REPLACE FUNCTION /*schema.*/prune(older_than interval, max_chains integer DEFAULT 1000) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
 #variable_conflict use_variable
 DECLARE
-    found_chains jsonb;
-    members jsonb;
-    jobs jsonb;
+    page_size CONSTANT integer := 500;
+    keep_ms bigint;
+    page jsonb;
+    place jsonb;
     chains jsonb;
+    is_cut boolean;
+    removed integer := 0;
+    -- who goes to the archive: what operators have set, by type and under '' for all, and what types say
+    settings jsonb := (SELECT coalesce(jsonb_object_agg(substr(setting.name, length('archive:') + 1), setting.value::jsonb), '{}')
+                       FROM /*schema.*/setting AS setting WHERE setting.name = 'archive' OR setting.name LIKE 'archive:%');
+    types jsonb := (SELECT coalesce(jsonb_object_agg(job_type.name, job_type.keep::jsonb -> 'archive'), '{}')
+                    FROM /*schema.*/job_type AS job_type WHERE job_type.keep::jsonb ? 'archive');
 BEGIN
     IF older_than IS NULL OR older_than < interval '0' THEN
         PERFORM /*schema.*/refuse_option('older_than', older_than::text, 'give an interval of at least 0');
     ELSIF max_chains IS NULL OR max_chains NOT BETWEEN 1 AND 10000 THEN
         PERFORM /*schema.*/refuse_option('max_chains', max_chains::text, 'give a number from 1 to 10000');
     END IF;
-    SELECT jsonb_agg(old.chain_id) INTO found_chains FROM (
-        SELECT tail.chain_id FROM /*schema.*/job AS tail
-        WHERE tail.is_tail AND tail.finished_at <= statement_timestamp() - older_than
-          AND NOT EXISTS (
-              SELECT FROM /*schema.*/job_blocker AS job_blocker JOIN /*schema.*/job AS waiting ON waiting.id = job_blocker.job_id
-              WHERE job_blocker.blocked_by_chain_id = tail.chain_id AND waiting.status IN ('blocked', 'pending', 'running')
-          )
-        ORDER BY tail.seq
-        LIMIT max_chains
-    ) AS old;
-    IF found_chains IS NULL THEN
-        RETURN 0;
-    END IF;
-    SELECT jsonb_agg(to_jsonb(locked)) INTO members FROM /*schema.*/lock_members(found_chains, false) AS locked;
-    -- Under the locks nobody can retry them, continue them or come to wait for them: look once more.
-    SELECT jsonb_agg(member.id), jsonb_agg(DISTINCT member.chain_id) INTO jobs, chains
-    FROM jsonb_to_recordset(members) AS member (id text, chain_id text)
-    WHERE member.chain_id IN (
-        SELECT tail.chain_id FROM jsonb_to_recordset(members) AS tail (chain_id text, is_tail boolean, status text)
-        WHERE tail.is_tail AND /*schema.*/is_terminal(tail.status)
-    ) AND member.chain_id NOT IN (
-        SELECT dependant.blocked_by_chain_id FROM /*schema.*/verb_find_dependants(chains => found_chains::text) AS dependant
-        WHERE dependant.is_unfinished
-    );
-    IF chains IS NULL THEN
-        RETURN 0;
-    END IF;
-    PERFORM /*schema.*/verb_delete_chains(chains => chains::text, jobs => jobs::text);
-    RETURN jsonb_array_length(chains);
+    -- Months are as long as the last ones were.
+    keep_ms := ceil(extract(epoch FROM statement_timestamp() - (statement_timestamp() - older_than)) * 1000);
+    LOOP
+        SELECT jsonb_agg(to_jsonb(finished) ORDER BY finished.finished_at, finished.seq) INTO page
+        FROM /*schema.*/verb_find_finished(
+            after => (place ->> 'finished_at')::timestamptz, after_seq => coalesce((place ->> 'seq')::bigint, -1),
+            keep_ms => keep_ms, "limit" => page_size) AS finished;
+        EXIT WHEN page IS NULL;
+        SELECT coalesce(jsonb_agg(to_jsonb(chain) ORDER BY chain.finished_at, chain.seq), '[]') INTO chains FROM (
+            SELECT finished.chain_id AS id, finished.finished_at, finished.seq,
+                   coalesce(settings -> finished.chain_type_name, settings -> '', types -> finished.chain_type_name, 'false')
+                   AS is_archived
+            FROM jsonb_to_recordset(page) AS finished (
+                chain_id text, chain_type_name text, finished_at text, seq bigint, is_awaited boolean)
+            WHERE NOT finished.is_awaited AND finished.chain_id NOT IN (
+                SELECT needed.chain_id FROM /*schema.*/verb_find_needed(chains => (
+                    SELECT jsonb_agg(each.value -> 'chain_id') FROM jsonb_array_elements(page) AS each)::text) AS needed)
+            ORDER BY finished.finished_at, finished.seq
+            LIMIT max_chains - removed
+        ) AS chain;
+        is_cut := jsonb_array_length(chains) = max_chains - removed;
+        place := CASE WHEN is_cut THEN chains ELSE page END -> -1;
+        IF chains @> '[{"is_archived": true}]' THEN
+            PERFORM /*schema.*/verb_open_archive();
+        END IF;
+        removed := removed + /*schema.*/remove_finished(chains);
+        EXIT WHEN removed = max_chains OR NOT is_cut AND jsonb_array_length(page) < page_size;
+    END LOOP;
+    RETURN removed;
 END
 $body$;

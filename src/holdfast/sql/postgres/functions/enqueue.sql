@@ -67,6 +67,47 @@ BEGIN
     END IF;
 END
 $body$;
+-- part: refuse_replaced_cycles
+-- The same where older chains are put behind others, once it is known which chain each document will be. What those that
+-- are replaced wait for now, they will not any more.
+CREATE OR REPLACE FUNCTION /*schema.*/refuse_replaced_cycles(documents jsonb[], replaced text[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+#variable_conflict use_column
+DECLARE
+    bad text;
+BEGIN
+    WITH RECURSIVE edge (waiting, chain_id) AS MATERIALIZED (
+        SELECT document ->> 'id', jsonb_array_elements_text(document #> '{more,blockers}')
+        FROM unnest(documents) AS sent (document)
+    ),
+    way (waiting, chain_id) AS (
+        SELECT waiting, chain_id FROM edge WHERE waiting = ANY (replaced)
+        UNION
+        SELECT way.waiting, onward.chain_id
+        FROM way
+        CROSS JOIN LATERAL (
+            SELECT edge.chain_id FROM edge WHERE edge.waiting = way.chain_id
+            UNION ALL
+            SELECT job_blocker.blocked_by_chain_id::text
+            FROM (
+                SELECT job.id FROM /*schema.*/job AS job
+                WHERE job.id = way.chain_id::/*id*/uuid AND CASE WHEN job.status = 'blocked' THEN true END
+                UNION ALL
+                SELECT job.id FROM /*schema.*/job AS job
+                WHERE job.chain_id = way.chain_id::/*id*/uuid AND job.chain_index > 0
+                  AND CASE WHEN job.status = 'blocked' THEN true END
+            ) AS blocked
+            JOIN /*schema.*/job_blocker AS job_blocker ON job_blocker.job_id = blocked.id
+            WHERE NOT job_blocker.is_resolved AND way.chain_id <> ALL (replaced)
+        ) AS onward
+    )
+    SELECT way.waiting INTO bad FROM way WHERE way.waiting = way.chain_id LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = 'HF007', MESSAGE = 'blockers: chain ' || bad || ' would wait for itself',
+            HINT = 'leave one of the blockers out';
+    END IF;
+END
+$body$;
 -- part: add_blockers
 -- Beside jobs that were just written.
 CREATE OR REPLACE FUNCTION /*schema.*/add_blockers(documents jsonb[], statuses jsonb) RETURNS void
@@ -98,6 +139,21 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
     ))::text
     FROM unnest(places) AS chosen (place)
 $body$;
+-- part: refuse_other_job
+-- The same job may be sent again under its id, another one may not.
+CREATE OR REPLACE FUNCTION /*schema.*/refuse_other_job(document jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+    other record;
+BEGIN
+    SELECT job.type_name, job.chain_index INTO other
+    FROM /*schema.*/job AS job WHERE job.id = (document ->> 'id')::/*id*/uuid;
+    IF other.type_name <> document ->> 'type_name' OR other.chain_index > 0 THEN
+        PERFORM /*schema.*/refuse_option('id', document ->> 'id',
+            'it belongs to a job of ' || quote_literal(other.type_name) || '; give another one');
+    END IF;
+END
+$body$;
 -- part: enqueue_documents
 -- What enqueue_guarded does in Python, with exceptions for refusals: the caller's transaction forgets what came before.
 -- Equal keys of one batch act as if they were sent one after the other: in rounds.
@@ -116,23 +172,37 @@ DECLARE
     replaced integer[];
     pointed integer[];
     judged integer[];
+    overdue text[];
     failed jsonb;
     kept jsonb;
     waiting integer;
     answer record;
     here integer;
+    added text[] := ARRAY(SELECT document ->> 'id' FROM unnest(documents) AS sent (document));
 BEGIN
     PERFORM /*schema.*/refuse_cycles(documents);
-    statuses := /*schema.*/hold_blockers(documents);
-    FOR number IN 1 .. cardinality(documents) LOOP
-        SELECT count(*) INTO waiting FROM jsonb_array_elements_text(documents[number] #> '{more,blockers}') AS blocker (chain_id)
-        WHERE statuses ->> chain_id <> 'completed'
-          AND NOT (/*schema.*/is_terminal(statuses ->> chain_id)
-                   AND documents[number] #>> '{more,on_blocker_failure}' IS NOT DISTINCT FROM 'run');
-        IF waiting > 0 THEN
-            documents[number] := jsonb_set(documents[number], '{more,waiting_for}', to_jsonb(waiting));
-        END IF;
-    END LOOP;
+    IF has_given_ids THEN
+        FOR here IN
+            SELECT place FROM generate_subscripts(documents, 1) AS place
+            JOIN /*schema.*/job AS job ON job.id = (documents[place] ->> 'id')::/*id*/uuid
+        LOOP
+            PERFORM /*schema.*/refuse_other_job(documents[here]);
+            outcomes[here] := 'kept';
+        END LOOP;
+    END IF;
+    -- Of jobs with one partition key only the first may be claimed; nobody sees any before all are there. Not where a job
+    -- may turn out to be there already, and to have ended.
+    IF NOT has_given_ids AND NOT EXISTS (
+        SELECT FROM unnest(documents) AS sent (document) WHERE document -> 'more' ?| ARRAY['deduplication_key', 'blockers']
+    ) THEN
+        documents := ARRAY(
+            SELECT CASE WHEN document #>> '{more,ordering}' = 'fifo' AND row_number() OVER (
+                            PARTITION BY document ->> 'queue', document #>> '{more,partition_key}' ORDER BY place) > 1
+                        THEN jsonb_set(document, '{more,held}', 'true') ELSE document END
+            FROM unnest(documents) WITH ORDINALITY AS sent (document, place)
+            ORDER BY place
+        );
+    END IF;
     -- The number of the round of each document that has a key.
     rounds := ARRAY(
         SELECT CASE WHEN document #> '{more,deduplication_key}' IS NOT NULL
@@ -141,20 +211,16 @@ BEGIN
         FROM unnest(documents) WITH ORDINALITY AS sent (document, place)
         ORDER BY place
     );
-    SELECT documents[place] #>> '{more,deduplication_key}' AS key INTO answer
-    FROM generate_subscripts(documents, 1) AS place
-    WHERE rounds[place] > 1 AND documents[place] #>> '{more,on_conflict}' = 'reject' LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = 'HF005', MESSAGE = 'dedup => ' || quote_literal(answer.key) || ' is twice in this batch',
-            HINT = 'leave one out, or use on_conflict => ''keep'' or ''replace''';
-    END IF;
     FOR round IN 1 .. coalesce((SELECT max(turn) FROM unnest(rounds) AS chosen (turn)), 1) LOOP
-        created := ARRAY(SELECT place FROM generate_subscripts(documents, 1) AS place WHERE rounds[place] IS NULL AND round = 1);
+        created := ARRAY(SELECT place FROM generate_subscripts(documents, 1) AS place
+                         WHERE rounds[place] IS NULL AND round = 1 AND outcomes[place] = 'created');
         replaced := '{}';
         pointed := '{}';
         judged := '{}';
+        overdue := '{}';
         FOR answer IN SELECT * FROM /*schema.*/verb_take_keys(keys => /*schema.*/key_entries(
-            documents, ARRAY(SELECT place FROM generate_subscripts(documents, 1) AS place WHERE rounds[place] = round),
+            documents, ARRAY(SELECT place FROM generate_subscripts(documents, 1) AS place
+                             WHERE rounds[place] = round AND outcomes[place] = 'created'),
             round = 1 AND 2 = ANY (rounds)
         )) LOOP
             IF answer.outcome = 'taken' THEN
@@ -166,8 +232,13 @@ BEGIN
                 documents[answer.place] := jsonb_set(documents[answer.place], '{id}', to_jsonb(answer.chain_id));
             END IF;
         END LOOP;
+        IF judged <> '{}' THEN
+            -- Twice: a chain that went on while its lock was waited for is seen by the second look only.
+            PERFORM count(*) FROM /*schema.*/verb_judge_keys(keys => /*schema.*/key_entries(documents, judged, false));
+        END IF;
         FOR answer IN SELECT * FROM /*schema.*/verb_judge_keys(keys => /*schema.*/key_entries(documents, judged, false)) LOOP
             IF NOT answer.is_holding THEN
+                overdue := overdue || answer.overdue_id;
                 pointed := pointed || answer.place;
                 created := created || answer.place;
                 CONTINUE;
@@ -177,6 +248,11 @@ BEGIN
                 outcomes[answer.place] := 'kept';
                 documents[answer.place] := jsonb_set(documents[answer.place], '{id}', to_jsonb(answer.chain_id));
             WHEN 'reject' THEN
+                IF answer.chain_id = ANY (added) THEN
+                    RAISE EXCEPTION USING ERRCODE = 'HF005', HINT = 'leave one out, or use on_conflict => ''keep'' or ''replace''',
+                        MESSAGE = 'dedup => ' || quote_literal(documents[answer.place] #>> '{more,deduplication_key}')
+                                  || ' is twice in this batch';
+                END IF;
                 RAISE EXCEPTION USING ERRCODE = 'HF005', DETAIL = answer.chain_id,
                     MESSAGE = 'dedup => ' || quote_literal(documents[answer.place] #>> '{more,deduplication_key}')
                               || ': chain ' || answer.chain_id || ' of ' || quote_literal(documents[answer.place] ->> 'type_name') || ' holds this key',
@@ -193,12 +269,41 @@ BEGIN
                 END IF;
             END CASE;
         END LOOP;
-        FOR answer IN SELECT awaited.chain_id FROM unnest(replaced) AS chosen (place),
-                          /*schema.*/verb_find_awaited(chains => documents[place] #>> '{more,blockers}') AS awaited
-                   WHERE awaited.chain_id = documents[place] ->> 'id' LOOP
-            RAISE EXCEPTION USING ERRCODE = 'HF007', MESSAGE = 'blockers: chain ' || answer.chain_id || ' would wait for itself',
-                HINT = 'leave one of the blockers out';
-        END LOOP;
+        overdue := array_remove(overdue, NULL);
+        IF round = 1 THEN
+            -- After the keys, as the verbs of people lock them, and only for what will be written. Who comes later in the
+            -- batch with the same key has no blockers.
+            statuses := /*schema.*/hold_blockers(
+                ARRAY(SELECT documents[place] FROM unnest(created || replaced) AS chosen (place)));
+            IF overdue <> '{}' THEN
+                statuses := statuses || (
+                    SELECT coalesce(jsonb_object_agg(job.chain_id, 'cancelled'), '{}') FROM /*schema.*/job AS job
+                    WHERE job.id = ANY (ARRAY(SELECT unnest(overdue)::/*id*/uuid)) AND statuses ? job.chain_id::text
+                );
+            END IF;
+            FOREACH here IN ARRAY created || replaced LOOP
+                SELECT count(*) INTO waiting
+                FROM jsonb_array_elements_text(documents[here] #> '{more,blockers}') AS blocker (chain_id)
+                WHERE statuses ->> chain_id <> 'completed'
+                  AND NOT (/*schema.*/is_terminal(statuses ->> chain_id)
+                           AND documents[here] #>> '{more,on_blocker_failure}' IS NOT DISTINCT FROM 'run');
+                IF waiting > 0 THEN
+                    documents[here] := jsonb_set(documents[here], '{more,waiting_for}', to_jsonb(waiting));
+                END IF;
+            END LOOP;
+        END IF;
+        PERFORM /*schema.*/refuse_replaced_cycles(
+            ARRAY(SELECT documents[place] FROM unnest(created || replaced) AS chosen (place)),
+            ARRAY(SELECT documents[place] ->> 'id' FROM unnest(replaced) AS chosen (place)));
+        IF overdue <> '{}' THEN
+            PERFORM /*schema.*/verb_expire_holders(jobs => to_jsonb(overdue)::text);
+            PERFORM /*schema.*/hint_work(ARRAY(
+                SELECT settled.woken_queue FROM /*schema.*/verb_settle_chains(chains => (
+                    SELECT jsonb_agg(job.chain_id) FROM /*schema.*/job AS job WHERE job.id = ANY (overdue::/*id*/uuid[]))::text,
+                    patient => false) AS settled
+                WHERE settled.woken_queue IS NOT NULL
+            ));
+        END IF;
         IF pointed <> '{}' THEN
             PERFORM /*schema.*/verb_point_keys(keys => /*schema.*/key_entries(documents, pointed, false));
         END IF;
@@ -213,6 +318,7 @@ BEGIN
                 jobs => (SELECT jsonb_agg(documents[place] ORDER BY place) FROM unnest(created) AS chosen (place))::text,
                 has_given_ids => has_given_ids, channel => '/*channel*/holdfast_work') AS written;
             FOR here IN SELECT place FROM unnest(created) AS chosen (place) WHERE existing ? (documents[place] ->> 'id') LOOP
+                PERFORM /*schema.*/refuse_other_job(documents[here]);
                 outcomes[here] := 'kept';
             END LOOP;
             PERFORM /*schema.*/add_blockers(ARRAY(
@@ -226,7 +332,8 @@ BEGIN
     WHERE document #>> '{more,on_blocker_failure}' = 'cancel' AND statuses ->> chain_id IN ('dead_letter', 'cancelled');
     IF failed IS NOT NULL THEN
         PERFORM /*schema.*/hint_work(ARRAY(
-            SELECT settled.woken_queue FROM /*schema.*/verb_settle_chains(chains => failed::text, patient => true) AS settled
+            SELECT settled.woken_queue
+            FROM /*schema.*/verb_settle_chains(chains => failed::text, patient => true, ended_here => false) AS settled
             WHERE settled.woken_queue IS NOT NULL
         ));
     END IF;
@@ -265,6 +372,11 @@ CREATE OR REPLACE FUNCTION /*schema.*/enqueue(
     on_conflict text DEFAULT NULL,
     blockers /*id*/uuid[] DEFAULT NULL,
     on_blocker_failure text DEFAULT NULL,
+    partition_key text DEFAULT NULL,
+    ordering text DEFAULT NULL,
+    shards integer DEFAULT NULL,
+    concurrency_key text DEFAULT NULL,
+    flags text[] DEFAULT NULL,
     max_attempts integer DEFAULT NULL,
     tenant text DEFAULT NULL,
     headers jsonb DEFAULT NULL
@@ -276,7 +388,8 @@ DECLARE
         'id', id, 'queue', queue, 'priority', priority, 'at', at, 'delay', extract(epoch FROM delay), 'expires', expires,
         'dedup', dedup, 'dedup_scope', dedup_scope, 'dedup_window', extract(epoch FROM dedup_window),
         'on_conflict', on_conflict, 'blockers', blockers, 'on_blocker_failure', on_blocker_failure,
-        'max_attempts', max_attempts, 'tenant', tenant, 'headers', headers
+        'partition_key', partition_key, 'ordering', ordering, 'shards', shards, 'concurrency_key', concurrency_key,
+        'flags', flags, 'max_attempts', max_attempts, 'tenant', tenant, 'headers', headers
     );
 BEGIN
     RETURN (SELECT written.id FROM /*schema.*/enqueue_documents(

@@ -53,7 +53,7 @@ BEGIN
         PERFORM /*schema.*/refuse_option('worker', worker, 'give a name that no other worker has, such as host, process id and something random');
     END IF;
     IF queues IS NOT NULL OR metadata IS NOT NULL
-       OR NOT EXISTS (SELECT FROM /*schema.*/verb_heartbeat(worker => worker, status => 'alive')) THEN
+       OR NOT EXISTS (SELECT FROM /*schema.*/verb_heartbeat(worker => worker, status => 'alive', dead_after_ms => 20000)) THEN
         SELECT coalesce(to_jsonb(queues), known.queues::jsonb), coalesce(metadata, known.metadata::jsonb)
         INTO served, metadata
         FROM (SELECT) AS one LEFT JOIN /*schema.*/worker AS known ON known.id = worker;
@@ -71,7 +71,7 @@ SET enable_seqscan = off SET jit = off AS $body$
 #variable_conflict use_variable
 DECLARE
     released text[] := ARRAY(
-        SELECT given_back.id FROM /*schema.*/verb_release_orphans(worker => worker, known => '[]') AS given_back
+        SELECT given_back.id FROM /*schema.*/verb_release_orphans(worker => worker, known => '[]', started => true) AS given_back
     );
     queues text[] := ARRAY(
         SELECT DISTINCT job.queue FROM /*schema.*/job AS job
@@ -83,9 +83,67 @@ BEGIN
     RETURN cardinality(released);
 END
 $body$;
+-- part: claim_lanes
+-- What a claim brings from these lanes; of each no more than `most`. What it sets aside is out of the way of the next one,
+-- so where only such jobs were met, it is made again; and so where somebody else took a job of the same partition key
+-- meanwhile, as far as the isolation level lets the next one see that.
+CREATE OR REPLACE FUNCTION /*schema.*/claim_lanes(
+    worker text, lanes jsonb, lease_ms bigint, room integer, most bigint DEFAULT NULL
+) RETURNS text[]
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $body$
+#variable_conflict use_variable
+DECLARE
+    found text[];
+    aside bigint;
+BEGIN
+    FOR try IN 1..100 LOOP
+        BEGIN
+            SELECT coalesce(array_agg(taken.id) FILTER (WHERE taken.id IS NOT NULL), '{}'),
+                   coalesce(sum(taken.lease_generation) FILTER (WHERE taken.id IS NULL), 0)
+            INTO found, aside
+            FROM /*schema.*/verb_claim_jobs(
+                worker => worker, lanes => lanes::text, lease_ms => lease_ms, prefetch => false, drops => '[]', run => 0,
+                most => most, "limit" => room) AS taken;
+        EXCEPTION WHEN unique_violation THEN
+            found := '{}';
+            aside := CASE WHEN current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN 1 ELSE 0 END;
+        END;
+        EXIT WHEN found <> '{}' OR aside = 0;
+    END LOOP;
+    RETURN found;
+END
+$body$;
+-- part: claim_first_suspect
+-- A suspect that may run, as a list; one that may not does not hide the others.
+CREATE OR REPLACE FUNCTION /*schema.*/claim_first_suspect(worker text, queues text, lease_ms bigint) RETURNS text[]
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $body$
+#variable_conflict use_variable
+DECLARE
+    found text[];
+    met bigint[];
+    passed bigint[] := '{}';
+BEGIN
+    FOR try IN 1..20 LOOP
+        SELECT coalesce(array_agg(taken.id) FILTER (WHERE taken.id IS NOT NULL), '{}'),
+               coalesce(array_agg(taken.seq) FILTER (WHERE taken.id IS NULL), '{}')
+        INTO found, met
+        FROM /*schema.*/verb_claim_suspect(
+            worker => worker, queues => queues, lease_ms => lease_ms, passed => to_jsonb(passed)::text) AS taken;
+        EXIT WHEN found <> '{}' OR met = '{}';
+        passed := passed || met;
+    END LOOP;
+    RETURN found;
+EXCEPTION WHEN unique_violation THEN
+    RETURN '{}';  -- somebody else took a job of the same partition key meanwhile
+END
+$body$;
 -- part: claim
 -- Up to `max_jobs` jobs in claim order, under a lease. A suspect (a job whose worker died) comes alone, and only to a
 -- worker that holds nothing: if it kills this one too, nobody else is to blame. While one runs nothing else is claimed.
+-- Limited queues come one by one, as far as the worker's share of each goes, then all others together; of each, jobs that go
+-- by tenant in their turn, beside which the others are one tenant more. Whose turn is next is kept with the worker, by queue.
+-- Of concurrency keys with limits nothing comes at REPEATABLE READ and SERIALIZABLE: who counts there does not see what others
+-- have claimed meanwhile.
 CREATE OR REPLACE FUNCTION /*schema.*/claim(
     worker text, queues text[] DEFAULT '{default}', max_jobs integer DEFAULT 1, lease interval DEFAULT '60 seconds'
 ) RETURNS TABLE (
@@ -97,11 +155,24 @@ SET enable_seqscan = off SET jit = off AS $body$
 #variable_conflict use_variable
 DECLARE
     lease_ms bigint := /*schema.*/checked_duration('lease', to_jsonb(extract(epoch FROM lease)));
-    wanted text := to_jsonb(queues)::text;
+    limited text[] := ARRAY(
+        SELECT known.name FROM /*schema.*/queue AS known
+        WHERE known.name = ANY (queues) AND (known.concurrency IS NOT NULL OR known.rate IS NOT NULL)
+        ORDER BY known.name
+    );
+    rooms jsonb := '{}';
+    wanted text;
     claimed text[] := '{}';
     lanes jsonb;
+    some_lanes jsonb;
+    one text;
     has_suspect boolean;
     held smallint;
+    room integer;
+    own integer;
+    fair text[];
+    turns jsonb;
+    seen text;
 BEGIN
     IF lease_ms IS NULL OR lease_ms < 1000 THEN
         PERFORM /*schema.*/refuse_option('lease', lease::text, 'give at least a second');
@@ -115,24 +186,67 @@ BEGIN
     IF held > 0 THEN
         RETURN;
     END IF;
+    FOREACH one IN ARRAY limited LOOP
+        rooms := rooms || jsonb_build_object(one, /*schema.*/open_share(worker, one, max_jobs));
+    END LOOP;
+    SELECT to_jsonb(array_agg(name))::text INTO wanted FROM unnest(queues) AS asked (name)
+    WHERE coalesce((rooms ->> name)::integer, 1) > 0;
     SELECT coalesce(bool_or(lane.is_suspect) FILTER (WHERE lane.due_in_ms = 0), false),
            jsonb_agg(jsonb_build_object(
                'queue', lane.queue, 'priority', lane.priority, 'seq', lane.seq - 1,
                'ready_at', (extract(epoch FROM lane.ready_at - timestamptz '2000-01-01 00:00:00+00') * 1000000)::bigint
-           ) ORDER BY lane.priority, lane.ready_at, lane.seq) FILTER (WHERE NOT lane.is_suspect)
-    INTO has_suspect, lanes
-    FROM /*schema.*/verb_find_lanes(queues => wanted) AS lane;
+           ) ORDER BY lane.priority, lane.ready_at, lane.seq) FILTER (WHERE NOT lane.is_suspect AND NOT lane.is_fair),
+           array_agg(lane.queue) FILTER (WHERE lane.is_fair AND lane.due_in_ms = 0)
+    INTO has_suspect, lanes, fair
+    FROM /*schema.*/verb_find_lanes(queues => coalesce(wanted, '[]')) AS lane;
     IF held IS NULL AND has_suspect THEN
-        claimed := ARRAY(SELECT suspect.id FROM /*schema.*/verb_claim_suspect(
-            worker => worker, queues => wanted, lease_ms => lease_ms) AS suspect);
+        claimed := /*schema.*/claim_first_suspect(worker, wanted, lease_ms);
     END IF;
-    IF claimed = '{}' AND lanes IS NOT NULL THEN
-        claimed := ARRAY(
-            SELECT taken.id FROM /*schema.*/verb_claim_jobs(
-                worker => worker, lanes => lanes::text, lease_ms => lease_ms, prefetch => false, drops => '[]',
-                "limit" => max_jobs) AS taken
-        );
+    IF claimed = '{}' THEN
+        FOREACH one IN ARRAY array_cat(limited, ARRAY(SELECT unnest(fair) EXCEPT SELECT unnest(limited))) || ARRAY[NULL::text] LOOP
+            SELECT jsonb_agg(lane ORDER BY place) INTO some_lanes FROM jsonb_array_elements(lanes) WITH ORDINALITY AS asked (lane, place)
+            WHERE CASE WHEN one IS NULL THEN NOT rooms ? (lane ->> 'queue') AND lane ->> 'queue' <> ALL (coalesce(fair, '{}'))
+                       ELSE lane ->> 'queue' = one END;
+            room := least(max_jobs - cardinality(claimed), coalesce((rooms ->> one)::integer, max_jobs));
+            turns := NULL;
+            IF one = ANY (fair) AND room > 0 THEN
+                SELECT coalesce(known.metadata::jsonb #>> ARRAY['turn_after', one], '') INTO seen
+                FROM /*schema.*/worker AS known WHERE known.id = worker;
+                SELECT jsonb_agg(jsonb_build_object('queue', one, 'tenant', best.tenant, 'priority', best.priority, 'seq', best.seq - 1,
+                           'ready_at', (extract(epoch FROM best.ready_at - timestamptz '2000-01-01 00:00:00+00') * 1000000)::bigint
+                       ) ORDER BY best.place)
+                INTO turns
+                FROM (
+                    SELECT DISTINCT ON (lane.place) lane.*
+                    FROM /*schema.*/verb_find_tenants(queue => one, after => seen, "limit" => 32) AS lane
+                    WHERE lane.due_in_ms = 0 ORDER BY lane.place, lane.priority
+                ) AS best
+                WHERE best.place <= 32;
+            END IF;
+            IF turns IS NOT NULL THEN
+                own := CASE WHEN some_lanes IS NULL THEN 0
+                            ELSE floor(room / (jsonb_array_length(turns) + 1.0) + random())::integer END;
+                IF room > own THEN
+                    SELECT tenant.lane ->> 'tenant' INTO seen
+                    FROM jsonb_array_elements(turns) WITH ORDINALITY AS tenant (lane, place)
+                    WHERE tenant.place <= room - own ORDER BY tenant.place DESC LIMIT 1;
+                    UPDATE /*schema.*/worker AS known
+                    SET metadata = known.metadata::jsonb || jsonb_build_object('turn_after',
+                        coalesce(known.metadata::jsonb -> 'turn_after', '{}') || jsonb_build_object(one, seen))
+                    WHERE known.id = worker;
+                    claimed := claimed || /*schema.*/claim_lanes(
+                        worker, turns, lease_ms, room - own, ceil((room - own) / jsonb_array_length(turns)::numeric)::bigint);
+                END IF;
+                room := own;
+            END IF;
+            IF some_lanes IS NOT NULL AND room > 0 THEN
+                claimed := claimed || /*schema.*/claim_lanes(worker, some_lanes, lease_ms, room);
+            END IF;
+        END LOOP;
     END IF;
+    FOREACH one IN ARRAY limited LOOP
+        PERFORM /*schema.*/close_share(worker, one);
+    END LOOP;
     RETURN QUERY
         SELECT job.id, job.lease_generation, job.type_name, job.input, job.attempt::integer, job.queue, job.chain_id,
                job.tenant, job.headers, job.timeout_ms, job.leased_until
@@ -235,6 +349,17 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $body$
                coalesce((retry ->> 'maximum')::float8, 3600)
            ) * (1 + coalesce((retry ->> 'jitter')::float8, 0.1) * (random() * 2 - 1)) * 1000), 36600 * 86400000.0)::bigint
 $body$;
+-- part: retry_settings
+-- What operators have set for the waits between attempts at jobs of a type: for the type, else for all.
+CREATE OR REPLACE FUNCTION /*schema.*/retry_settings(type_name text) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+    SELECT coalesce(jsonb_object_agg(
+        substr(split_part(setting.name, ':', 1), 7), setting.value ORDER BY strpos(setting.name, ':') > 0
+    ), '{}')
+    FROM /*schema.*/setting AS setting
+    WHERE setting.name LIKE 'retry\_%'
+      AND substr(setting.name, strpos(setting.name || ':', ':') + 1) IN ('', type_name)
+$body$;
 -- part: fail
 -- Ends the attempt: another one after `delay` (or by the type's retry policy), or a dead letter, or cancelled if somebody
 -- asked for that. Returns which; again under the same generation it says so again.
@@ -277,9 +402,10 @@ BEGIN
     FROM /*schema.*/verb_fail_jobs(worker => worker, jobs => jsonb_build_array(jsonb_build_object(
         'id', id, 'lease_generation', lease_generation,
         'error', jsonb_strip_nulls(jsonb_build_object(
-            'type', coalesce(left(error_type, 200), 'Error'), 'message', right(coalesce(message, ''), 2000),
+            'type', coalesce(left(error_type, 200), 'Error'), 'message', coalesce(right(nullif(message, ''), 2000), 'failed without a message'),
             'traceback', right(traceback, 20000))),
-        'delay_ms', coalesce(delay_ms, /*schema.*/retry_delay(kind.retry::jsonb, attempt)),
+        'delay_ms', coalesce(delay_ms, /*schema.*/retry_delay(
+            coalesce(kind.retry::jsonb, '{}') || /*schema.*/retry_settings(kind.name), attempt)),
         'is_final', coalesce(is_final, false),
         'max_attempts', coalesce(kind.max_attempts, 5)
     ))::text) AS told;
@@ -314,7 +440,7 @@ BEGIN
     PERFORM /*schema.*/hold_job(id, lease_generation, 'release');
     PERFORM /*schema.*/settle(array_agg(told.id), array_agg(told.outcome))
     FROM /*schema.*/verb_release_jobs(jobs => jsonb_build_array(jsonb_build_object(
-        'id', id, 'lease_generation', lease_generation))::text) AS told;
+        'id', id, 'lease_generation', lease_generation, 'is_started', true))::text) AS told;
     PERFORM /*schema.*/hint_work(ARRAY(
         SELECT job.queue FROM /*schema.*/job AS job WHERE job.id = id AND job.status = 'pending'));
 END

@@ -14,7 +14,7 @@ SELECT id, seq, chain_id, chain_index, is_tail, type_name, queue, priority, stat
        attempt, max_attempts, crash_count, input, output, last_attempt_error, created_at, scheduled_at, ready_at, expires_at,
        last_attempt_at, finished_at, duration_ms, timeout_ms, leased_by, leased_until, lease_generation, completed_by,
        cancel_requested_at, waiting_for, on_blocker_failure, deduplication_key, deduplication_scope, revision,
-       partition_key, ordering, concurrency_key, tenant, headers, step, progress
+       partition_key, ordering, concurrency_key, flags, tenant, headers, step, progress
 FROM /*schema.*/job;
 -- part: chains
 -- Every chain; status, output and error are those of its last job.
@@ -38,7 +38,10 @@ SELECT queue,
        max(CASE WHEN what = 'ready' AND due THEN extract(epoch FROM statement_timestamp() - ready_at)::float8 END) AS oldest_ready_seconds
 FROM (
     SELECT queue, 'ready' AS what, ready_at, ready_at <= statement_timestamp() AS due FROM /*schema.*/job AS job
-    WHERE status = 'pending' AND NOT held AND crash_count = 0
+    WHERE status = 'pending' AND NOT held AND crash_count = 0 AND NOT is_fair
+    UNION ALL
+    SELECT queue, 'ready', ready_at, ready_at <= statement_timestamp() FROM /*schema.*/job AS job
+    WHERE status = 'pending' AND NOT held AND crash_count = 0 AND is_fair
     UNION ALL
     SELECT queue, 'ready', ready_at, ready_at <= statement_timestamp() FROM /*schema.*/job AS job
     WHERE status = 'pending' AND NOT held AND crash_count > 0
@@ -53,15 +56,38 @@ FROM (
 ) AS counted
 GROUP BY queue;
 -- part: partition_keys
--- Keys with unfinished jobs: how many, which one runs, and for how long the first has waited.
+-- Keys with unfinished jobs: how many, which one runs and where, and which one waits first and in which state. A worker may
+-- have a run of a key in hand; of these the first runs.
 CREATE VIEW /*schema.*/partition_keys AS
-SELECT queue, partition_key, count(*) AS unfinished, count(*) FILTER (WHERE held) AS held,
-       max(CASE WHEN status = 'running' THEN id::text END) AS running_job_id,
-       max(CASE WHEN status = 'running' THEN leased_by END) AS leased_by,
-       min(created_at) AS oldest_created_at
-FROM /*schema.*/job AS job
-WHERE partition_key IS NOT NULL AND status IN ('blocked', 'pending', 'running')
-GROUP BY queue, partition_key;
+SELECT key.queue, key.partition_key, key.unfinished, key.held, key.in_hand, running.id AS running_job_id, running.leased_by,
+       waiting.id AS waiting_job_id,
+       CASE WHEN coalesce(waiting.status, '') <> 'pending' THEN waiting.status
+            WHEN waiting.held THEN 'held'
+            WHEN waiting.ready_at > statement_timestamp() AND waiting.attempt = 0 THEN 'scheduled'
+            WHEN waiting.attempt > 0 THEN 'retrying'
+            ELSE 'pending' END AS waiting_state,
+       waiting.ready_at AS waiting_ready_at, key.oldest_created_at
+FROM (
+    SELECT queue, partition_key, count(*) AS unfinished,
+           count(*) FILTER (WHERE status = 'pending' AND held) AS held,
+           count(*) FILTER (WHERE status = 'running') AS in_hand,
+           min(created_at) AS oldest_created_at
+    FROM /*schema.*/job AS job
+    WHERE partition_key IS NOT NULL AND status IN ('blocked', 'pending', 'running')
+    GROUP BY queue, partition_key
+) AS key
+LEFT JOIN /*schema.*/job AS running ON running.id = (
+    SELECT first.id FROM /*schema.*/job AS first
+    WHERE first.queue = key.queue AND first.partition_key = key.partition_key
+      AND first.status IN ('blocked', 'pending', 'running') AND first.status = 'running'
+    ORDER BY first.partition_seq LIMIT 1
+)
+LEFT JOIN /*schema.*/job AS waiting ON waiting.id = (
+    SELECT first.id FROM /*schema.*/job AS first
+    WHERE first.queue = key.queue AND first.partition_key = key.partition_key
+      AND first.status IN ('blocked', 'pending', 'running') AND first.status <> 'running'
+    ORDER BY first.partition_seq LIMIT 1
+);
 -- part: stuck_jobs
 -- Jobs that do not move by themselves, or have not for long: a reaper, a sweep or a person has to do something.
 CREATE VIEW /*schema.*/stuck_jobs AS
@@ -85,7 +111,16 @@ UNION ALL
 SELECT job.id, job.chain_id, job.type_name, job.queue, job.status, job.attempt, NULL, NULL,
        'no worker serves its queue', extract(epoch FROM statement_timestamp() - job.ready_at)::float8
 FROM /*schema.*/job AS job
-WHERE job.status = 'pending' AND NOT job.held AND job.crash_count = 0 AND job.ready_at <= statement_timestamp()
+WHERE job.status = 'pending' AND NOT job.held AND job.crash_count = 0 AND NOT job.is_fair AND job.ready_at <= statement_timestamp()
+  AND job.queue NOT IN (
+      SELECT queue.value FROM /*schema.*/worker AS worker, json_array_elements_text(worker.queues) AS queue (value)
+      WHERE worker.status <> 'dead'
+  )
+UNION ALL
+SELECT job.id, job.chain_id, job.type_name, job.queue, job.status, job.attempt, NULL, NULL,
+       'no worker serves its queue', extract(epoch FROM statement_timestamp() - job.ready_at)::float8
+FROM /*schema.*/job AS job
+WHERE job.status = 'pending' AND NOT job.held AND job.crash_count = 0 AND job.is_fair AND job.ready_at <= statement_timestamp()
   AND job.queue NOT IN (
       SELECT queue.value FROM /*schema.*/worker AS worker, json_array_elements_text(worker.queues) AS queue (value)
       WHERE worker.status <> 'dead'

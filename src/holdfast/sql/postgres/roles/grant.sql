@@ -42,7 +42,8 @@ BEGIN
     IF to_regrole('/*role*/operator') IS NOT NULL THEN
         GRANT USAGE ON SCHEMA /*schema*/holdfast TO /*role*/operator;
         GRANT EXECUTE ON FUNCTION /*schema.*/enqueue, /*schema.*/enqueue_many, /*schema.*/new_id, /*schema.*/is_terminal,
-            /*schema.*/cancel, /*schema.*/retry, /*schema.*/remove, /*schema.*/release_workers, /*schema.*/prune
+            /*schema.*/cancel, /*schema.*/retry, /*schema.*/remove, /*schema.*/release_workers, /*schema.*/prune,
+            /*schema.*/pause_queue, /*schema.*/resume_queue, /*schema.*/limit_queue
             TO /*role*/operator;
         GRANT SELECT ON /*schema.*/jobs, /*schema.*/chains, /*schema.*/queue_stats, /*schema.*/partition_keys,
             /*schema.*/stuck_jobs, /*schema.*/dead_letters TO /*role*/operator;

@@ -1,0 +1,1 @@
+"""A long mixed load: what must not grow while work comes and goes."""

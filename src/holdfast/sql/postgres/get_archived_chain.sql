@@ -1,0 +1,18 @@
+-- get_archived_chain: one chain from the archive: what it was enqueued as, and its last job.
+-- params: id text
+-- returns: chain json, tail json
+-- concurrency: read only; what is archived does not change.
+-- locks: none.
+SELECT json_build_object('id', first.id, 'type_name', first.type_name, 'created_at', first.created_at)::text AS chain,
+       /*document*/job.id AS tail
+FROM /*schema.*/job_archive AS first
+CROSS JOIN LATERAL (
+    SELECT first.id WHERE first.is_tail
+    UNION ALL
+    (SELECT later.id FROM /*schema.*/job_archive AS later
+     WHERE NOT first.is_tail AND later.chain_id = first.id AND later.chain_index > 0
+     ORDER BY later.chain_index DESC LIMIT 1)
+) AS last
+JOIN /*schema.*/job_archive AS job ON job.id = last.id
+WHERE first.id = CAST(:id AS /*id*/uuid) AND first.chain_index = 0
+LIMIT 1;

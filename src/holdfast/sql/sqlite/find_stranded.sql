@@ -1,0 +1,45 @@
+-- find_stranded: a page of partition keys in which jobs are held, and whether nobody is there who would put them back.
+-- params: now timestamptz, after_queue text, after_key text
+-- returns: queue text, partition_key text, is_stranded boolean
+-- concurrency: read only; one descent per key, however many jobs are held behind it.
+-- locks: none.
+WITH RECURSIVE key (queue, partition_key) AS (
+    SELECT * FROM (
+        SELECT queue, partition_key FROM /*schema.*/job AS job
+        WHERE status = 'pending' AND held = 1 AND partition_key IS NOT NULL
+          AND (queue, partition_key) > (ifnull(:after_queue, ''), ifnull(:after_key, ''))
+        ORDER BY queue, partition_key LIMIT 1
+    )
+    UNION ALL
+    SELECT job.queue, job.partition_key
+    FROM key CROSS JOIN /*schema.*/job AS job ON job.seq = (
+        SELECT seq FROM /*schema.*/job AS next
+        WHERE next.status = 'pending' AND next.held = 1 AND next.partition_key IS NOT NULL
+          AND (next.queue, next.partition_key) > (key.queue, key.partition_key)
+        ORDER BY next.queue, next.partition_key LIMIT 1
+    )
+    LIMIT /*limit*/100
+)
+SELECT key.queue, key.partition_key,
+       NOT EXISTS (
+           SELECT 1 FROM /*schema.*/job AS job
+           WHERE job.queue = key.queue AND job.partition_key = key.partition_key AND job.status = 'running' AND job.held = 0
+       ) AND (
+           (
+               SELECT held AND NOT limited FROM /*schema.*/job AS front
+               WHERE front.queue = key.queue AND front.partition_key = key.partition_key
+                 AND front.status IN ('blocked', 'pending', 'running')
+               ORDER BY front.partition_seq LIMIT 1
+           )
+           OR EXISTS (
+               SELECT 1 FROM /*schema.*/job AS job
+               WHERE job.queue = key.queue AND job.partition_key = key.partition_key
+                 AND job.status = 'pending' AND job.held = 1 AND job.limited = 0 AND job.ordering = 'serial'
+           ) AND NOT EXISTS (
+               SELECT 1 FROM /*schema.*/job AS job
+               WHERE job.queue = key.queue AND job.partition_key = key.partition_key
+                 AND job.status IN ('blocked', 'pending', 'running') AND job.status = 'pending' AND job.held = 0
+                 AND job.ready_at <= :now
+           )
+       ) AS is_stranded
+FROM key;

@@ -1,0 +1,115 @@
+"""taste: what a worker leaves to others, by flags and by the buckets of partition keys."""
+
+from __future__ import annotations
+
+from holdfast.model.call import Extras
+from holdfast.model.ring import BUCKETS, bucket_of
+from holdfast.model.taste import taste
+from holdfast.operations.claim_jobs import Claim, claim_jobs, claim_suspect, find_lanes
+from holdfast.testing.conformance.case import Cases
+from holdfast.testing.conformance.harness import LEASE, Harness, ids_of, lease_of
+from holdfast.testing.conformance.partition_keys import keyed, put_keyed
+
+CASES = Cases("taste")
+
+
+async def claim(h: Harness, wanted: str | None, *queues: str, run: int = 0) -> Claim:
+    lanes = await h.lanes(*queues)
+    return await h.run(lambda: claim_jobs("w1", lanes, 100, LEASE, run=run, taste=wanted))
+
+
+def flagged(*flags: str) -> Extras:
+    return Extras(flags=list(flags))
+
+
+@CASES
+async def forbidden_flags_are_left(h: Harness) -> None:
+    """One is enough; jobs without flags, and with others, are taken."""
+    plain = await h.put_one()
+    await h.put_one(more=flagged("gpu"))
+    await h.put_one(more=flagged("big", "gpu"))
+    other = await h.put_one(more=flagged("big"))
+    assert ids_of(await claim(h, taste(["gpu", "rare"]))) == [plain, other]
+    assert len(await claim(h, None)) == 2
+
+
+@CASES
+async def flags_are_shown(h: Harness) -> None:
+    """With the job."""
+    job_id = await h.put_one(more=flagged("big", "gpu"))
+    assert (await h.job(job_id)).flags == ["big", "gpu"]
+
+
+@CASES
+async def lanes_without_anything_to_take_are_not_found(h: Harness) -> None:
+    """So that a worker neither spins on them nor starts its next claim there."""
+    await h.put_one(more=flagged("gpu"))
+    assert await h.run(lambda: find_lanes(["default"], taste(["gpu"])), read_only=True) == []
+    assert len(await h.run(lambda: find_lanes(["default"], taste(["big"])), read_only=True)) == 1
+    await h.put_one()
+    (lane,) = await h.run(lambda: find_lanes(["default"], taste(["gpu"])), read_only=True)
+    assert lane.due_in_ms == 0
+
+
+@CASES
+async def suspects_are_left_too(h: Harness) -> None:
+    """The same for jobs whose worker died."""
+    job_id = await h.put_one(more=flagged("gpu"))
+    h.sql("UPDATE {job} SET crash_count = 1 WHERE id = :id", id=job_id)
+    assert await h.run(lambda: claim_suspect("w1", ["default"], LEASE, taste(["gpu"]))) == []
+    assert ids_of(await h.run(lambda: claim_suspect("w1", ["default"], LEASE, taste(["big"])))) == [job_id]
+
+
+@CASES
+async def a_forbidden_one_holds_up_its_key(h: Harness) -> None:
+    """Order goes before: those behind it wait until somebody takes it; serial ones do not."""
+    first = await h.put_one(more=keyed(flags=["gpu"]))
+    (second,) = await put_keyed(h)
+    assert await claim(h, taste(["gpu"])) == []
+    (job,) = await claim(h, None)
+    assert job.id == first
+    await h.complete(lease_of(job))
+    assert ids_of(await claim(h, taste(["gpu"]))) == [second]
+    await h.put_one(more=keyed("s", ordering="serial", flags=["gpu"]))
+    (passing,) = await put_keyed(h, key="s", ordering="serial")
+    assert ids_of(await claim(h, taste(["gpu"]))) == [passing]
+
+
+@CASES
+async def runs_end_before_a_forbidden_one(h: Harness) -> None:
+    """It is not taken along behind another."""
+    first, second = await put_keyed(h, 2)
+    await h.put_one(more=keyed(flags=["gpu"]))
+    assert sorted(ids_of(await claim(h, taste(["gpu"]), run=100))) == sorted([first, second])
+
+
+@CASES
+async def keys_of_others_are_left(h: Harness) -> None:
+    """By the bucket; jobs without a key are anybody's, and a queue that nobody shares out is all mine."""
+    mine, theirs = "order:1", "order:2"
+    assert bucket_of(mine) != bucket_of(theirs)
+    wanted = taste(owned={"default": {bucket_of(mine)}})
+    (own,) = await put_keyed(h, key=mine)
+    (left,) = await put_keyed(h, key=theirs)
+    plain = await h.put_one()
+    elsewhere = await h.put_one(queue="mail", more=keyed(theirs))
+    assert sorted(ids_of(await claim(h, wanted, "default", "mail"))) == sorted([own, plain, elsewhere])
+    (lane,) = await h.run(
+        lambda: find_lanes(["default"], taste(owned={"default": {bucket_of(theirs)}})), read_only=True
+    )
+    assert lane.due_in_ms == 0
+    assert await h.run(lambda: find_lanes(["default"], wanted), read_only=True) == []
+    rest = set(range(BUCKETS)) - {bucket_of(mine)}
+    assert ids_of(await claim(h, taste(owned={"default": rest}))) == [left]
+
+
+@CASES
+async def what_was_due_for_ten_seconds_is_anybodys(h: Harness) -> None:
+    """Its owner may be wedged."""
+    (job_id,) = await put_keyed(h)
+    nothing = taste(owned={"default": set()})
+    assert await claim(h, nothing) == []
+    h.clock.advance(9)
+    assert await claim(h, nothing) == []
+    h.clock.advance(1)
+    assert ids_of(await claim(h, nothing)) == [job_id]

@@ -1,0 +1,304 @@
+"""A worker's shares of the limits of its queues: asked for, kept to, given back.
+
+Whoever claims asks it three things, for every queue, limited or not:
+
+    room = shares.room(queue)            # before a claim: how many may be claimed of it now; None: any number
+    shares.claiming(queue, count)        # it is sent, for at most so many
+    shares.claimed(queue, count)         # it is answered: so many were claimed
+    shares.ended(queue, count)           # so many have ended, and the database has acknowledged that
+
+A claim that goes over several queues is split by `portions`.  A claim whose answer is lost counts as one that got all
+it asked for, until the database has said which of those jobs the worker really holds: then `ended` for the others.
+What is claimed must be started at once for a rate to mean starts, so nothing of a limited queue is claimed ahead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from datetime import timedelta
+from functools import partial
+
+from holdfast.errors import HoldfastError
+from holdfast.model.rate import TokenBucket
+from holdfast.model.scan_position import Lane
+from holdfast.model.sharing import MILLIONTHS, Limits, Share
+from holdfast.operations.queue_settings import read_queues
+from holdfast.operations.share_queue import SharedQueue, share_queue
+from holdfast.worker.maintenance.service import VerbRunner
+from holdfast.worker.moment import Moment
+
+_log = logging.getLogger("holdfast.worker")
+
+#: how long before others take the worker for dead its shares are void, and at most which part of that time
+_MARGIN_SECONDS = 5.0
+_MARGIN = 0.25
+#: how soon a worker that wants more asks again
+_HUNGRY_SECONDS = 0.5
+#: how long a worker keeps what cannot be divided
+_TURN_SECONDS = 30
+#: of a queue that has no limits but those of its concurrency keys
+_PLENTY = 1_000_000
+#: a claim or its answer is under way: asked a moment later
+_BUSY_SECONDS = 0.02
+
+
+class _Held:
+    """What the worker knows of its share of one queue."""
+
+    __slots__ = ("answer", "asked", "bucket", "is_asking", "is_known", "next_ask")
+
+    def __init__(self, worker_id: str, now: float) -> None:
+        self.answer = SharedQueue(Limits(), Share(worker_id))
+        self.bucket = TokenBucket(now)
+        #: it has an answer, and none was lost since
+        self.is_known = False
+        self.is_asking = False
+        self.asked = Moment()
+        self.next_ask = now
+
+
+class ShareKeeper:
+    """Knows at any moment how much this worker may claim of each queue.
+
+    - `demand`: how many jobs of a queue the worker could run at a time: those that it runs, and its free slots.
+    - `interval` (5 s): how often it asks for its shares, and half as often looks for changed limits.
+    - `dead_after` (20 s): when others take the worker for dead, and its shares for free.
+    - `in_use` (what `claimed` and `ended` say): how many jobs of a queue the worker holds.
+
+    While it asks about a queue nothing is claimed of that, and it does not ask while a claim of it is under way; so
+    what is in use, and what is saved up, is never more than it said.
+    """
+
+    def __init__(
+        self,
+        store: VerbRunner,
+        worker_id: str,
+        queues: Iterable[str],
+        demand: Callable[[str], int],
+        *,
+        interval: timedelta = timedelta(seconds=5),
+        dead_after: timedelta = timedelta(seconds=20),
+        changed: Callable[[], None] = lambda: None,
+        in_use: Callable[[str], int] | None = None,
+    ) -> None:
+        self._store = store
+        self._worker_id = worker_id
+        self._queues = frozenset(queues)
+        self._demand = demand
+        self._interval = interval.total_seconds()
+        patience = dead_after.total_seconds()
+        self._valid_seconds = patience - min(_MARGIN_SECONDS, patience * _MARGIN)
+        self._changed = changed
+        self._counted: Counter[str] = Counter()
+        self._in_use = in_use or self._counted.__getitem__
+        self._claiming: dict[str, int] = {}
+        self._held: dict[str, _Held] = {}
+        #: queues whose concurrency keys are limited: what the claim admits must start at once
+        self._keyed: frozenset[str] = frozenset()
+        self._next_look = 0.0
+        self._looked = Moment()
+        self._stir = asyncio.Event()
+
+    # --- what whoever claims asks and says --------------------------------------------------------------------------
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether any queue of the worker is limited, as far as it knows."""
+        return bool(self._held)
+
+    def room(self, queue: str) -> int | None:
+        """How many jobs of a queue may be claimed now; None if it has no limits."""
+        held = self._held.get(queue)
+        if held is None:
+            return _PLENTY if queue in self._keyed else None
+        if queue in self._claiming or held.is_asking or not self._is_valid(held):
+            return 0
+        room = math.inf
+        if held.answer.limits.concurrency is not None:
+            room = max(0, held.answer.allowed - self._in_use(queue))
+            if room == 0 and self._wanted(queue) > held.answer.share.wanted:
+                self._ask_soon(held)
+        if held.answer.limits.rate is not None:
+            room = min(room, math.floor(held.bucket.level(time.monotonic())))
+        if room == math.inf:
+            return _PLENTY if queue in self._keyed else None
+        return int(room)
+
+    def portions(self, lanes: Iterable[Lane], limit: int, apart: Collection[str] = ()) -> list[tuple[list[Lane], int]]:
+        """The claims to make in the place of one of `lanes`, in their order, each with how many it may bring at most.
+
+        All queues without limits come in one, and each limited queue in one of its own: what is counted by queue must
+        be claimed by queue. So do those that are to be kept `apart`. `limit` goes for each; who makes several takes off
+        what the first ones have brought.
+        """
+        portions: dict[str | None, tuple[list[Lane], int]] = {}
+        for lane in lanes:
+            room = self.room(lane.queue)
+            key = None if room is None and lane.queue not in apart else lane.queue
+            portions.setdefault(key, ([], limit if room is None else min(limit, room)))[0].append(lane)
+        return [portion for portion in portions.values() if portion[1] > 0]
+
+    def permits(self, queue: str) -> int | None:
+        """How many jobs of a queue may run here at a time; None if that is not limited."""
+        held = self._held.get(queue)
+        return None if held is None or held.answer.limits.concurrency is None else held.answer.share.permits
+
+    def tokens(self, queue: str) -> float | None:
+        """How many jobs of a queue may start here now; None if it has no rate."""
+        held = self._held.get(queue)
+        return None if held is None or held.answer.limits.rate is None else held.bucket.level(time.monotonic())
+
+    def seconds_until_room(self, queue: str) -> float:
+        """How long until `room` may be more than nothing by time alone; infinite where something else must happen."""
+        held = self._held.get(queue)
+        if held is None:
+            return 0.0
+        if not self._is_valid(held) or (
+            held.answer.limits.concurrency is not None and held.answer.allowed <= self._in_use(queue)
+        ):
+            return math.inf
+        return 0.0 if held.answer.limits.rate is None else held.bucket.seconds_until_one(time.monotonic())
+
+    def claiming(self, queue: str, count: int) -> None:
+        """A claim of at most so many is sent; no more than `room` says."""
+        if queue in self._claiming:
+            raise RuntimeError(f"a claim of {queue} is under way already")
+        room = self.room(queue)
+        if room is not None and count > room:
+            raise RuntimeError(f"{count} jobs of {queue} are to be claimed where {room} may be")
+        self._claiming[queue] = count
+        held = self._held.get(queue)
+        if held is not None and held.answer.limits.rate is not None:
+            held.bucket.take(count, time.monotonic())
+
+    def claimed(self, queue: str, count: int) -> None:
+        """It is answered. Whatever is claimed is to be told, of any queue: it counts when a limit comes."""
+        self._counted[queue] += count
+        was_claiming = self._claiming.pop(queue, None)
+        held = self._held.get(queue)
+        if was_claiming is not None and held is not None:
+            held.bucket.settle(count, time.monotonic())
+
+    def ended(self, queue: str, count: int = 1) -> None:
+        """The database has acknowledged that so many jobs are not ours any more."""
+        self._counted[queue] -= count
+        held = self._held.get(queue)
+        if held is not None and held.answer.share.permits > held.answer.allowed:
+            self._ask_soon(held)
+
+    # --- what it does by itself -------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """For ever: look for limits, ask for shares, sooner where there is too little or too much."""
+        while True:
+            try:
+                await self.look()
+            except (HoldfastError, TimeoutError) as error:
+                _log.warning("cannot ask for shares of limited queues: %s: %s", type(error).__name__, error)
+                self._next_look = time.monotonic() + self._interval
+            now = time.monotonic()
+            until = min([self._next_look, *(held.next_ask for held in self._held.values())])
+            try:
+                async with asyncio.timeout(max(0.0, until - now)):
+                    await self._stir.wait()
+            except TimeoutError:
+                pass
+            self._stir.clear()
+
+    def wonder(self) -> None:
+        """A claim found nothing where there was something: perhaps a limit that we have not heard of."""
+        if self._looked.age > _HUNGRY_SECONDS:
+            self._next_look = 0.0
+            self._stir.set()
+
+    def look_soon(self) -> None:
+        """Something has changed: limits, or what the worker could run."""
+        self._next_look = 0.0
+        for held in self._held.values():
+            held.next_ask = 0.0
+        self._stir.set()
+
+    async def look(self) -> None:
+        """One round: read the limits if it is time, and ask wherever it is time."""
+        if time.monotonic() >= self._next_look:
+            await self._read_limits()
+        for queue, held in list(self._held.items()):
+            if time.monotonic() >= held.next_ask:
+                if queue in self._claiming:
+                    held.next_ask = time.monotonic() + _BUSY_SECONDS
+                else:
+                    await self._ask(queue, held)
+
+    async def give_back(self) -> None:
+        """Nothing more will be claimed: what is not in use is for others."""
+        self._demand = self._in_use
+        for queue, held in list(self._held.items()):
+            if queue not in self._claiming:
+                await self._ask(queue, held)
+
+    async def _read_limits(self) -> None:
+        settings = await self._store.run(read_queues, read_only=True)
+        now = time.monotonic()
+        limited = {
+            each.name for each in settings
+            if each.name in self._queues and (each.concurrency is not None or each.rate is not None)
+        }  # fmt: skip
+        self._keyed = frozenset(
+            each.name for each in settings
+            if each.name in self._queues and (each.key_concurrency is not None or each.key_rate is not None)
+        )  # fmt: skip
+        for queue in limited - self._held.keys():
+            self._held[queue] = _Held(self._worker_id, now)
+        for queue in self._held.keys() - limited - self._claiming.keys():
+            del self._held[queue]
+        self._looked = Moment()
+        self._next_look = now + 2 * self._interval * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
+
+    async def _ask(self, queue: str, held: _Held) -> None:
+        held.is_asking = True
+        held.next_ask = time.monotonic() + self._interval
+        try:
+            answer = await self._ask_once(queue, held)
+            if answer.is_new:
+                answer = await self._ask_once(queue, held)
+        finally:
+            held.is_asking = False
+        pause = min(_HUNGRY_SECONDS, self._interval) if answer.is_owed else self._interval
+        held.next_ask = time.monotonic() + pause * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
+        self._changed()
+
+    async def _ask_once(self, queue: str, held: _Held) -> SharedQueue:
+        is_known = self._is_valid(held)
+        held.bucket.freeze(time.monotonic())
+        asked = Moment()
+        held.is_known = False
+        in_use = self._in_use(queue)
+        turn = int(time.time() // _TURN_SECONDS)
+        verb = partial(share_queue, self._worker_id, queue, in_use, self._wanted(queue), is_known=is_known, turn=turn)
+        # Should no answer come, it may have been done all the same, and part of what we had be somebody else's: nothing
+        # is claimed before we have been entered anew, with nothing.
+        answer = await self._store.run(verb)
+        now = time.monotonic()
+        held.bucket.resize(answer.share.rate / MILLIONTHS, answer.share.burst, now)
+        held.bucket.thaw(now)
+        held.answer, held.asked, held.is_known = answer, asked, True
+        return answer
+
+    def _ask_soon(self, held: _Held) -> None:
+        soon = time.monotonic() if held.asked.age > _HUNGRY_SECONDS else time.monotonic() + _HUNGRY_SECONDS
+        if soon < held.next_ask:
+            held.next_ask = soon
+            self._stir.set()
+
+    def _wanted(self, queue: str) -> int:
+        return max(0, self._demand(queue))
+
+    def _is_valid(self, held: _Held) -> bool:
+        """Nobody has taken us for dead since we were last told what we have."""
+        return held.is_known and held.asked.age < self._valid_seconds

@@ -1,0 +1,71 @@
+"""G11: Concurrency and rate limits are never exceeded."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from holdfast.model.scan_position import Lane
+from holdfast.operations.claim_jobs import claim_jobs, find_lanes
+from tests.crew.database import Database
+from tests.crew.process import BRISK, Crew
+from tests.crew.waiting import wait_for
+
+LIMIT = 4
+
+
+@contextmanager
+def watched(database: Database) -> Iterator[list[int]]:
+    """How many jobs were running, as often as the database can be asked."""
+    counts: list[int] = []
+    stopping = threading.Event()
+
+    def look() -> None:
+        while not stopping.is_set():
+            counts.append(database.statuses()["running"])
+            time.sleep(0.005)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield counts
+    finally:
+        stopping.set()
+        looking.join()
+
+
+def test_killed_workers_do_not_widen_a_limit(crew: Crew, database: Database) -> None:
+    """Three processes share four places; one is killed, one more comes; the places of the dead one are used again."""
+    with crew.jobs.app.client() as client:
+        client.queues.limit("default", concurrency=LIMIT)
+        client.enqueue_many([crew.jobs.note.call(number=number, pause=0.03) for number in range(200)])
+    config = replace(BRISK, concurrency=8)
+    with watched(database) as counts:
+        workers = [crew.start(config) for _ in range(3)]
+        wait_for(lambda: len(crew.ledger.numbers("started")) > 20, "they have begun")
+        busy = {entry.pid for entry in crew.ledger.read("started")}
+        victim = next(worker for worker in workers if worker.pid in busy)
+        victim.kill()
+        crew.start(config)
+        database.wait_finished(90)
+    assert max(counts) <= LIMIT
+    assert counts.count(LIMIT) > 3
+    assert crew.ledger.numbers("finished") == set(range(200))
+
+
+def test_a_worker_that_has_not_heard_of_a_limit_gets_nothing(crew: Crew) -> None:
+    """From the commit of the limit on: a claim without a share is refused by the database, not by good manners."""
+    store = crew.jobs.app.store.sync()
+    with crew.jobs.app.client() as client:
+        client.enqueue(crew.jobs.note.call(number=1))
+        client.queues.limit("default", concurrency=LIMIT)
+    found = store.run(lambda: find_lanes(["default"]), read_only=True)
+    lanes = [Lane(lane.queue, lane.priority, lane.ready_at, lane.seq - 1) for lane in found]
+    assert store.run(lambda: claim_jobs("stranger", lanes, 10, BRISK.lease)) == []
+    with crew.jobs.app.client() as client:
+        client.queues.limit("default", concurrency=None)
+    assert len(store.run(lambda: claim_jobs("stranger", lanes, 10, BRISK.lease))) == 1
+    store.close()

@@ -1,0 +1,73 @@
+"""The look for leaks finds one of every kind."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import threading
+import time
+
+import psycopg
+import pytest
+
+from tests.crew import leaks
+from tests.crew.leaks import nobody_is_connected, nothing_is_left
+from tests.crew.process import spawn
+from tools.postgres_server import PostgresAddress
+
+
+@pytest.fixture(autouse=True)
+def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaks, "_PATIENCE", 0.3)
+
+
+@pytest.fixture(autouse=True)
+def no_leaks() -> None:
+    """Here they are left on purpose."""
+
+
+def test_nothing() -> None:
+    with nothing_is_left():
+        thread = threading.Thread(target=lambda: asyncio.run(asyncio.sleep(0)))
+        thread.start()
+        thread.join()
+        subprocess.run(["true"], check=True)
+
+
+def test_thread() -> None:
+    end = threading.Event()
+    with pytest.raises(AssertionError, match=r"threads .*holdfast-leases"), nothing_is_left():
+        threading.Thread(target=end.wait, name="holdfast-leases").start()
+    end.set()
+
+
+def test_task() -> None:
+    async def forgetful() -> None:
+        _task.append(asyncio.create_task(asyncio.sleep(60), name="holdfast-reaper"))
+
+    _task: list[asyncio.Task[None]] = []
+    with pytest.raises(AssertionError, match=r"tasks .*holdfast-reaper"), nothing_is_left():
+        asyncio.run(forgetful())
+
+
+def test_process() -> None:
+    with pytest.raises(AssertionError, match=r"processes .*sleep 60"), nothing_is_left():
+        child = subprocess.Popen(["sleep", "60"])
+    child.kill()
+    child.wait()
+
+
+def test_forked_process(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Workers of the crew are not our children but those of the server that forks them."""
+    with pytest.raises(AssertionError, match=r"processes .*forked"), nothing_is_left():
+        child = spawn(time.sleep, 60, log=tmp_path_factory.mktemp("log") / "log")
+    child.kill()
+
+
+def test_connection(postgres_server: PostgresAddress, postgres_url: str) -> None:
+    name = postgres_url.rpartition("/")[2]
+    nobody_is_connected(postgres_server, name)
+    with psycopg.connect(postgres_url, application_name="forgotten"):
+        with pytest.raises(AssertionError, match="forgotten"):
+            nobody_is_connected(postgres_server, name)
+        nobody_is_connected(postgres_server, name, allowed=1)

@@ -1,0 +1,40 @@
+"""Lines for COPY: whatever a job has in it, it is one line of ten columns."""
+
+from __future__ import annotations
+
+from msgspec import Raw
+
+from holdfast.model.call import JobDocument
+from holdfast.operations.copied_lines import are_copyable, copied_lines
+
+
+def test_nothing_in_a_job_ends_a_line_or_a_column() -> None:
+    """Backslashes anywhere, and in JSON of the application's own what it has between its values."""
+    job = JobDocument("a\\b", "type\\N", Raw(b'{\n\t"x": "\\\\n",\r\n"y": 1}'), "q\\t", -7, timeout_ms=1500)
+    job.headers = Raw(b'{"h": "\\""}')
+    (line,) = copied_lines([job])
+    assert line.decode() == "\t".join(
+        [
+            *("a\\\\b", "a\\\\b", "type\\\\N", "type\\\\N", "q\\\\t", "-7"),
+            '{\\n\\t"x": "\\\\\\\\n",\\r\\n"y": 1}',
+            *("\\N", "1500", '{"h": "\\\\""}\n'),
+        ]
+    )
+
+
+def test_many_lines_come_in_order() -> None:
+    """In parts, so that the server can begin."""
+    jobs = [JobDocument(str(number), "t", Raw(b"1"), "q") for number in range(1_200)]
+    parts = list(copied_lines(jobs))
+    assert len(parts) == 3
+    lines = b"".join(parts).decode().splitlines()
+    assert [line.split("\t")[0] for line in lines] == [job.id for job in jobs]
+    assert {line.split("\t", 2)[2] for line in lines} == {"t\tt\tq\t0\t1\t\\N\t\\N\t\\N"}
+
+
+def test_only_what_may_run_now_is_copied() -> None:
+    """The table knows no other time."""
+    now = JobDocument("1", "t", Raw(b"1"), "q")
+    assert are_copyable([now])
+    assert not are_copyable([now, JobDocument("2", "t", Raw(b"1"), "q", delay_ms=1)])
+    assert not are_copyable([now, JobDocument("2", "t", Raw(b"1"), "q", scheduled_at="2026-01-01T00:00:00.000000Z")])
