@@ -121,6 +121,25 @@ def test_another_worker_takes_over_at_once(crew: Crew, database: Database) -> No
 
 
 @EXPENSIVE
+def test_idle_worker_hears_of_what_was_released(crew: Crew, database: Database) -> None:
+    """It is a minute until it would look by itself."""
+    config = replace(SLOW_TO_SUSPECT, poll=timedelta(minutes=1), stop_deadline=timedelta(seconds=0.5))
+    workers = [crew.start(config), crew.start(config)]
+    for worker in workers:
+        database.wait_registered(worker.pid)
+    with crew.jobs.app.client() as client:
+        client.enqueue(crew.jobs.hold.call(number=0, gate=str(crew.gate())))
+    (first,) = crew.ledger.wait("started", 1)
+    busy, idle = sorted(workers, key=lambda worker: worker.pid != first.pid)
+
+    assert busy.stop() == 0
+
+    crew.ledger.wait("started", pid=idle.pid)
+    crew.gate().touch()
+    assert database.wait_finished() == {"completed": 1}
+
+
+@EXPENSIVE
 @BOTH_SIGNALS
 def test_second_signal_stops_at_once(crew: Crew, database: Database, number: signal.Signals) -> None:
     """The deadline is far away; the second signal does not wait for it. The jobs are released all the same."""

@@ -81,15 +81,19 @@ class Buffer:
         while now - self._looks[0][0] > _MEMORY_SECONDS:
             self._looks.popleft()
 
-    def wanted(self, free: int) -> tuple[int, bool]:
-        """How many to claim now, where so many could be started; and whether they would have to wait in reserve."""
+    def wanted(self, free: int, *, is_first: bool = False) -> tuple[int, bool]:
+        """How many to claim now, where so many could be started; and whether they would have to wait in reserve.
+
+        `is_first`: there was nothing to do before.
+        """
         missing = free - len(self.ready)
         if self.reserve:
             is_time = len(self.ready) <= self.low_water or missing > 0
             return (max(self.appetite, 1) if is_time else 0), True
         # Handlers that end as soon as they are started leave all slots free, however fast they come: what these could
         # start now is less than they will have started before the next claim is answered.
-        if missing > 0 and missing >= self.appetite:
+        # But the first after a pause is waited for, however many went by before.
+        if missing > 0 and (is_first or missing >= self.appetite):
             return missing, False
         return (self.appetite if len(self.ready) <= self.appetite else 0), True
 

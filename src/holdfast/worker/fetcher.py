@@ -83,6 +83,7 @@ class Fetcher:
         self.is_asleep = False
         self.sleep_number = 0
         self._has_looked_since_claim = False
+        self._last_gain = time.monotonic()
         self._next_audit = time.monotonic() + config.renew.total_seconds()
 
     def stop(self) -> None:
@@ -116,9 +117,10 @@ class Fetcher:
             await self._release_orphans()
         if self._suspect_due_at is not None and time.monotonic() >= max(self._suspect_due_at, self._suspect_turn_from):
             await self._suspect_turn()
-        if self._is_dry and not self._buffer.reserve:
+        has_slept = self._is_dry and not self._buffer.reserve
+        if has_slept:
             await self._sleep()
-        limit, is_prefetch = self._buffer.wanted(self._slots.free)
+        limit, is_prefetch = self._buffer.wanted(self._slots.free, is_first=has_slept)
         if limit == 0:
             await self._demand.wait(_STALL_SECONDS)
             return
@@ -217,7 +219,10 @@ class Fetcher:
                 most=part.most,
             )
         )
-        self._buffer.learn_round_trip(time.monotonic() - began)
+        ended = time.monotonic()
+        self._buffer.learn_round_trip(ended - began)
+        if claimed:
+            self._last_gain = ended
         self._has_looked_since_claim = False
         # Followers come from behind the candidates; the position moves past these only.
         candidates = (job for job in claimed if job.line is None or not key_place(job.line)[2])
@@ -309,7 +314,8 @@ class Fetcher:
 
     def _let_go_of_stalled(self) -> None:
         """Long jobs have taken all slots: what waits behind them goes back, for whoever has room."""
-        if len(self._buffer) and time.monotonic() - self._slots.last_start >= _STALL_SECONDS:
+        last_move = max(self._slots.last_start, self._last_gain)
+        if len(self._buffer) and time.monotonic() - last_move >= _STALL_SECONDS:
             self._slots.give_back(self._buffer.clear())
             self._buffer.rest()
 

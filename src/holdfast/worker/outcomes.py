@@ -331,6 +331,11 @@ class Outcomes:
             for lease, attempt in zip(batch, attempts, strict=True)
         ]
         settlement = await self._run(batch, lambda: release_jobs(releases))
+        # Whoever has room need not wait for its next look.
+        for lease, attempt in zip(batch, attempts, strict=True):
+            queue = self._given_back.get((lease.id, lease.lease_generation)) if attempt is None else attempt.job.queue
+            if queue is not None and lease.id not in settlement.lost and lease.id not in settlement.locked:
+                settlement.woken.add(queue)
         if any((lease.id, lease.lease_generation) in self._lines for lease in batch):
             self.returned()  # the key of a run that broke off is free only now
         return settlement

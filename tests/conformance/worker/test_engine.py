@@ -161,3 +161,22 @@ async def test_a_handler_does_not_see_what_another_set(live_ground: Ground) -> N
     async with ground.app.worker(config=replace(BRISK, concurrency=1)):
         await ground.until(lambda: len(ground.seen) == 50)
     assert set(ground.seen) == {None}
+
+
+async def test_a_job_that_comes_after_a_burst_is_not_given_back(live_ground: Ground) -> None:
+    """Many quick jobs have made the worker greedy; the next, a moment later, is started and not kept for later."""
+    ground = live_ground
+
+    async def work(hand: Hand, number: int) -> None:
+        ground.seen.append(number)
+
+    handle = ground.job(work)
+    async with ground.app.worker(config=replace(BRISK, poll=timedelta(minutes=1))):
+        for pause in (0.6, 0.8):
+            await ground.client.enqueue_many([handle.call(number=number) for number in range(500)])
+            await ground.until(lambda: len(ground.seen) == 500)
+            await asyncio.sleep(pause)
+            await ground.client.enqueue(handle.call(number=500))
+            await ground.until(lambda: ground.seen[-1] == 500)
+            ground.seen.clear()
+    assert ground.sql("SELECT DISTINCT lease_generation FROM {job}") == [(1,)]

@@ -204,8 +204,8 @@ def test_handlers_that_never_wait_get_batches_and_not_handfuls(monkeypatch: pyte
     assert buffer.wanted(100) == (500, True)
 
 
-def test_a_long_sleep_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first job after it starts at once, however many went by before."""
+def test_the_first_job_after_a_pause_starts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many went by before; and what went by before a long one is forgotten."""
     time = _Time(monkeypatch)
     buffer = Buffer(500, 100)
     time.now += 1
@@ -213,6 +213,7 @@ def test_a_long_sleep_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     time.now += 0.5
     buffer.measure(20_000)
     assert buffer.appetite == 500
+    assert buffer.wanted(100, is_first=True) == (100, False)
     time.now += 30
     buffer.measure(20_000)
     assert buffer.wanted(100) == (100, False)
