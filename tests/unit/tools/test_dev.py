@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -121,7 +123,7 @@ def test_the_end_names_what_failed(capsys: pytest.CaptureFixture[str]) -> None:
 
 class TestWhatRuns:
     @pytest.fixture
-    def ran(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    def ran(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, ...]]:
         commands: list[tuple[str, ...]] = []
 
         def record(step: dev.Step) -> dev.Result:
@@ -131,6 +133,7 @@ class TestWhatRuns:
         monkeypatch.setattr(dev, "run_in_the_open", record)
         monkeypatch.setattr(dev, "run_captured", record)
         monkeypatch.setattr(dev, "newer_python_steps", list)
+        monkeypatch.setattr(dev, "LAST_FAILED", tmp_path / "lastfailed")
         return commands
 
     def test_test_alone_checks_everything_and_runs_all_tests(self, ran: list[tuple[str, ...]]) -> None:
@@ -237,3 +240,49 @@ def test_a_wrong_call_shows_the_usage(arguments: list[str], capsys: pytest.Captu
 
 def test_every_command_is_in_the_usage() -> None:
     assert [name for name in dev.COMMANDS if f"\n  {name} " not in dev.USAGE] == []
+
+
+class TestUnsteadyTests:
+    @pytest.fixture
+    def run(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., int]:
+        """All tests, where `failed` fail beside others, with pytest's `exit_code`, and the run number `at` alone."""
+        last_failed = tmp_path / "lastfailed"
+        monkeypatch.setattr(dev, "LAST_FAILED", last_failed)
+
+        def run(*failed: str, at: int = 0, exit_code: int = 1) -> int:
+            alone = 0
+
+            def answer(step: dev.Step) -> dev.Result:
+                nonlocal alone
+                if step.command == dev.ALL_TESTS:
+                    last_failed.write_text(json.dumps(dict.fromkeys(failed, True)))
+                    return dev.Result(step, exit_code, 0.0)
+                assert step.command[-len(failed) :] == failed
+                alone += 1
+                return dev.Result(step, int(alone == at), 0.0)
+
+            monkeypatch.setattr(dev, "run_in_the_open", answer)
+            return dev.conclude(dev.run_all_tests([]))
+
+        return run
+
+    def test_those_that_pass_alone_each_time_are_named(
+        self, run: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run("a::one", "b::two") == 0
+        assert "UNSTEADY" in (said := capsys.readouterr().out)
+        assert "a::one b::two" in said
+
+    @pytest.mark.parametrize("at", range(1, dev.TIMES_ALONE + 1))
+    def test_one_that_fails_once_more_has_failed(self, run: Callable[..., int], at: int) -> None:
+        assert run("a::one", at=at) == 1
+
+    def test_many_failures_are_not_the_crowds(self, run: Callable[..., int]) -> None:
+        assert run(*(f"a::{number}" for number in range(dev.MOST_UNSTEADY + 1))) == 1
+
+    @pytest.mark.parametrize("exit_code", [2, 3, 4, 5])
+    def test_a_run_that_broke_off_has_failed(self, run: Callable[..., int], exit_code: int) -> None:
+        assert run("a::one", exit_code=exit_code) == 1
+
+    def test_a_failure_without_a_name_is_one(self, run: Callable[..., int]) -> None:
+        assert run() == 1
