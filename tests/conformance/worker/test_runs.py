@@ -162,7 +162,7 @@ async def test_a_failure_is_not_waited_for_longer_than_it_asks(live_ground: Grou
     async with live_ground.app.worker(config=replace(QUICK, poll=timedelta(seconds=30))):
         began = time.monotonic()
         await jobs.until_ended()
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 15  # one poll would take longer
     assert sorted(set(live_ground.seen)) == list(range(40))
     assert [number for number in live_ground.seen if number % 4 != 3] == [n for n in range(40) if n % 4 != 3]
 

@@ -7,13 +7,17 @@
 SELECT json_group_array(json(value)) AS idle
 FROM json_each(:keys)
 WHERE NOT EXISTS (
-    SELECT 1 FROM /*schema.*/job AS runner
-    WHERE runner.queue = json_extract(value, '$.queue') AND runner.partition_key = json_extract(value, '$.partition_key')
-      AND runner.status = 'running'
+    SELECT 1 FROM /*schema.*/job AS holder
+    WHERE holder.queue = json_extract(value, '$.queue') AND holder.partition_key = json_extract(value, '$.partition_key')
+      AND holder.status = 'running' AND holder.held = 0
+) AND NOT EXISTS (
+    SELECT 1 FROM /*schema.*/job AS other
+    WHERE other.queue = json_extract(value, '$.queue') AND other.partition_key = json_extract(value, '$.partition_key')
+      AND other.status = 'running' AND other.held = 1
 );
 -- part: freed
 UPDATE /*schema.*/job AS job SET held = 0, ready_at = max(ready_at, :now)
-WHERE status = 'pending' AND held = 1 AND limited = 0 AND seq IN (
+WHERE +status = 'pending' AND +held = 1 AND limited = 0 AND seq IN (
     SELECT (
         SELECT seq FROM /*schema.*/job AS first
         WHERE first.queue = json_extract(value, '$.queue') AND first.partition_key = json_extract(value, '$.partition_key')

@@ -133,6 +133,11 @@ CREATE INDEX /*name*/job_key_idx ON /*schema.*/job (queue, partition_key, partit
 -- One holder per partition key, whatever claims race. A holder may have a run of jobs: all but the last are held.
 CREATE UNIQUE INDEX /*name*/job_key_holder_idx ON /*schema.*/job (queue, partition_key)
     WHERE partition_key IS NOT NULL AND status = 'running' AND NOT held;
+-- part: job_key_run_idx
+-- The others of a holder's run. They are asked for by leased_by, which only running jobs have: asked by status, the planner
+-- might go through all that wait in job_key_idx.
+CREATE INDEX /*name*/job_key_run_idx ON /*schema.*/job (queue, partition_key, partition_seq)
+    WHERE partition_key IS NOT NULL AND leased_by IS NOT NULL AND held;
 -- part: job_held_idx
 -- The jobs that wait behind others of their key.
 CREATE INDEX /*name*/job_held_idx ON /*schema.*/job (queue, partition_key, partition_seq)
@@ -591,12 +596,18 @@ BEGIN
         SELECT asked.queue, asked.partition_key, runner.id AS runner
         FROM (SELECT DISTINCT queue, partition_key FROM unnest(queues, keys) AS sent (queue, partition_key)) AS asked
         LEFT JOIN LATERAL (
-            SELECT job.id, job.held FROM /*schema.*/job AS job
+            SELECT job.id FROM /*schema.*/job AS job
             WHERE job.queue = asked.queue AND job.partition_key = asked.partition_key
-              AND job.status IN ('blocked', 'pending', 'running') AND job.status = 'running'
+              AND job.status = 'running' AND NOT job.held
+            LIMIT 1
+        ) AS holder ON true
+        LEFT JOIN LATERAL (
+            SELECT job.id FROM /*schema.*/job AS job
+            WHERE job.queue = asked.queue AND job.partition_key = asked.partition_key
+              AND job.leased_by IS NOT NULL AND job.held
             ORDER BY job.partition_seq DESC LIMIT 1
         ) AS runner ON true
-        WHERE runner.held IS DISTINCT FROM false
+        WHERE holder.id IS NULL
     ),
     next AS MATERIALIZED (
         SELECT key.runner AS id FROM key WHERE key.runner IS NOT NULL

@@ -118,6 +118,10 @@ CREATE INDEX /*name*/job_key_idx ON /*schema.*/job (queue, partition_key, partit
 -- One holder per partition key. A holder may have a run of jobs: all but the last are held.
 CREATE UNIQUE INDEX /*name*/job_key_holder_idx ON /*schema.*/job (queue, partition_key)
     WHERE partition_key IS NOT NULL AND status = 'running' AND held = 0;
+-- part: job_key_run_idx
+-- The others of a holder's run.
+CREATE INDEX /*name*/job_key_run_idx ON /*schema.*/job (queue, partition_key, partition_seq)
+    WHERE partition_key IS NOT NULL AND status = 'running' AND held = 1;
 -- part: job_held_idx
 -- The jobs that wait behind others of their key.
 CREATE INDEX /*name*/job_held_idx ON /*schema.*/job (queue, partition_key, partition_seq)
@@ -179,6 +183,7 @@ END;
 -- takes its part, so that the key still has its holder in job_key_holder_idx.
 -- A trigger, so that no verb can forget it. A job that is held has others in front of it and holds up nobody, unless it
 -- is one that waits for a limit. The moment is the last that the job is known to have seen: its own time may be yet to come.
+-- The plus signs keep SQLite off job_aside_idx, where all jobs that wait are.
 CREATE TRIGGER /*name*/job_left_key AFTER UPDATE OF status, queue, partition_key ON /*schema.*/job
 WHEN OLD.partition_key IS NOT NULL AND (OLD.held = 0 OR OLD.limited = 1) AND OLD.status IN ('blocked', 'pending', 'running')
   AND (NEW.status NOT IN ('running', OLD.status)
@@ -187,9 +192,12 @@ BEGIN
     UPDATE /*schema.*/job SET held = 0
     WHERE seq = (
         SELECT seq FROM /*schema.*/job AS other
-        WHERE other.queue = OLD.queue AND other.partition_key = OLD.partition_key AND other.status = 'running'
+        WHERE other.queue = OLD.queue AND other.partition_key = OLD.partition_key AND other.status = 'running' AND other.held = 1
         ORDER BY other.partition_seq DESC LIMIT 1
-    ) AND held = 1;
+    ) AND NOT EXISTS (
+        SELECT 1 FROM /*schema.*/job AS holder
+        WHERE holder.queue = OLD.queue AND holder.partition_key = OLD.partition_key AND holder.status = 'running' AND holder.held = 0
+    );
     UPDATE /*schema.*/job SET held = 0, ready_at = max(ready_at, ifnull(NEW.finished_at, ifnull(OLD.last_attempt_at, OLD.created_at)))
     WHERE seq IN (
         SELECT * FROM (
@@ -205,9 +213,9 @@ BEGIN
               AND serial.status = 'pending' AND serial.held = 1 AND serial.limited = 0 AND serial.ordering = 'serial'
             ORDER BY serial.priority, serial.ready_at, serial.seq LIMIT 1
         )
-    ) AND status = 'pending' AND held = 1 AND limited = 0 AND NOT EXISTS (
-        SELECT 1 FROM /*schema.*/job AS runner
-        WHERE runner.queue = OLD.queue AND runner.partition_key = OLD.partition_key AND runner.status = 'running'
+    ) AND +status = 'pending' AND +held = 1 AND limited = 0 AND NOT EXISTS (
+        SELECT 1 FROM /*schema.*/job AS holder
+        WHERE holder.queue = OLD.queue AND holder.partition_key = OLD.partition_key AND holder.status = 'running' AND holder.held = 0
     );
 END;
 -- part: job_deleted_from_key
@@ -217,9 +225,12 @@ BEGIN
     UPDATE /*schema.*/job SET held = 0
     WHERE seq = (
         SELECT seq FROM /*schema.*/job AS other
-        WHERE other.queue = OLD.queue AND other.partition_key = OLD.partition_key AND other.status = 'running'
+        WHERE other.queue = OLD.queue AND other.partition_key = OLD.partition_key AND other.status = 'running' AND other.held = 1
         ORDER BY other.partition_seq DESC LIMIT 1
-    ) AND held = 1;
+    ) AND NOT EXISTS (
+        SELECT 1 FROM /*schema.*/job AS holder
+        WHERE holder.queue = OLD.queue AND holder.partition_key = OLD.partition_key AND holder.status = 'running' AND holder.held = 0
+    );
     UPDATE /*schema.*/job SET held = 0, ready_at = max(ready_at, ifnull(OLD.last_attempt_at, OLD.created_at))
     WHERE seq IN (
         SELECT * FROM (
@@ -235,9 +246,9 @@ BEGIN
               AND serial.status = 'pending' AND serial.held = 1 AND serial.limited = 0 AND serial.ordering = 'serial'
             ORDER BY serial.priority, serial.ready_at, serial.seq LIMIT 1
         )
-    ) AND status = 'pending' AND held = 1 AND limited = 0 AND NOT EXISTS (
-        SELECT 1 FROM /*schema.*/job AS runner
-        WHERE runner.queue = OLD.queue AND runner.partition_key = OLD.partition_key AND runner.status = 'running'
+    ) AND +status = 'pending' AND +held = 1 AND limited = 0 AND NOT EXISTS (
+        SELECT 1 FROM /*schema.*/job AS holder
+        WHERE holder.queue = OLD.queue AND holder.partition_key = OLD.partition_key AND holder.status = 'running' AND holder.held = 0
     );
 END;
 -- part: job_type

@@ -1,0 +1,82 @@
+"""Who leaves a partition key finds the next one there, whatever waits in the key and runs elsewhere."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from holdfast import App
+from tests.contract.test_function_costs import EXECUTIONS, rows_read
+
+MANY = 999
+
+
+@pytest.mark.parametrize("is_analyzed", [False, True])
+def test_on_postgres(empty_postgres: str, is_analyzed: bool) -> None:
+    """Again and again on one connection, where plans are kept; those that run elsewhere hold keys of their own."""
+    with psycopg.connect(empty_postgres, autocommit=True) as connection:
+        connection.execute("SELECT holdfast.register_type('report')")
+        connection.execute("SELECT holdfast.enqueue('report', partition_key => 'key')")
+        enqueued = f"FROM generate_series(1, {MANY}) AS number"
+        connection.execute(f"SELECT holdfast.enqueue('report', partition_key => 'key ' || number) {enqueued}".encode())
+        held = connection.execute(
+            f"SELECT id, lease_generation FROM holdfast.claim('w', '{{default}}', {MANY + 1})".encode()
+        )
+        first = min(held.fetchall())
+        connection.execute(f"SELECT holdfast.enqueue('report', partition_key => 'key') {enqueued}".encode())
+        if is_analyzed:
+            connection.execute("ANALYZE holdfast.job")
+        for _ in range(EXECUTIONS):
+            scanned, fetched = rows_read(connection, f"SELECT holdfast.complete('{first[0]}', {first[1]})")
+            assert scanned == 0
+            assert fetched <= 50
+
+
+def test_on_sqlite(sqlite_path: Path) -> None:
+    """In instructions of SQLite's virtual machine."""
+    app = App(f"sqlite:///{sqlite_path}", auto_migrate=True)
+
+    @app.job()
+    async def report() -> None: ...
+
+    with app.client() as client, sqlite3.connect(sqlite_path, isolation_level=None) as connection:
+        first = client.enqueue(report.call(), partition_key="key")
+        _run(connection)
+        alone = _instructions(connection, f"UPDATE holdfast_job SET {_FINISHED} WHERE id = '{first.id}'")
+        client.enqueue_many([report.call().options(partition_key=f"key {number}") for number in range(MANY)])
+        _run(connection)
+        client.enqueue_many([report.call().options(partition_key="key") for _ in range(MANY)])
+        beside = _instructions(connection, f"UPDATE holdfast_job SET {_FINISHED} WHERE id = '{first.id}'")
+    connection.close()
+    app.close()
+    assert alone > 0
+    assert beside <= 2 * alone + 500
+
+
+_FINISHED = "status = 'completed', finished_at = created_at, leased_by = NULL, leased_until = NULL"
+
+
+def _run(connection: sqlite3.Connection) -> None:
+    """Somebody takes all that wait."""
+    taken = "status = 'running', leased_by = 'w', leased_until = created_at"
+    connection.execute(f"UPDATE holdfast_job SET {taken} WHERE status = 'pending'")
+
+
+def _instructions(connection: sqlite3.Connection, statement: str) -> int:
+    """Of a statement with its triggers, which is taken back."""
+    count = 0
+
+    def tick() -> Any:
+        nonlocal count
+        count += 1
+
+    connection.execute("BEGIN IMMEDIATE")
+    connection.set_progress_handler(tick, 10)
+    connection.execute(statement)
+    connection.set_progress_handler(None, 10)
+    connection.execute("ROLLBACK")
+    return 10 * count
