@@ -83,10 +83,13 @@ def claim_jobs(
     start: Instant | None = None,
     drops: Sequence[Instant] = (),
     run: int = 0,
+    room: int = 0,
     taste: str | None = None,
     most: int | None = None,
 ) -> Operation[Claim]:
     """Up to `limit` jobs in claim order; behind the first one of a partition key up to `run` that come next.
+
+    With these there may be more than `limit`, but no more than `room` in all.
 
     `taste` says what is left to others, see `model/taste.py`; `most` how many are taken of each lane, where these
     have tenants.
@@ -103,6 +106,7 @@ def claim_jobs(
             "start_at": start,
             "drops": to_json(list(drops)).decode(),
             "run": run,
+            "room": max(room, limit),
             "taste": taste,
             "most": most,
         },

@@ -215,6 +215,8 @@ class Fetcher:
                 start=start,
                 drops=drops,
                 run=run if part.most is None else min(run, part.most),
+                # Who comes along behind another needs no slot of its own.
+                room=self._config.batch if part.most is None else part.limit,
                 taste=taste,
                 most=part.most,
             )

@@ -1,5 +1,5 @@
 -- claim_jobs: take up to /*limit*/100 claimable jobs, in the order of the lanes given.
--- params: now timestamptz, worker text, lanes json, lease_ms bigint, prefetch boolean, start_at bigint, drops json, run bigint, taste json, most bigint
+-- params: now timestamptz, worker text, lanes json, lease_ms bigint, prefetch boolean, start_at bigint, drops json, run bigint, room integer, taste json, most bigint
 -- returns: id text, lease_generation bigint, type_name text, input json, attempt smallint, queue text,
 --   priority smallint, ready_at timestamptz, seq bigint, timeout_ms bigint, claimed_at timestamptz, crash_count smallint,
 --   chain_id text, chain_index integer, chain_type_name text, created_at timestamptz, scheduled_at timestamptz,
@@ -14,7 +14,7 @@
 --   neither read nor locked. What should have been started by now and was not is left to expire_jobs. The limit is a literal and the update goes by ctid: no other plan comes to mind, with or
 --   without statistics (a generic plan with LIMIT $1 costs four fifths of the throughput).
 --   Jobs with partition keys are judged by claim_keys, which claims those that may run, with them up to run that come
---   next behind each, and sets the others aside. line is [partition key, place in it, whether it came along behind another].
+--   next behind each, no more than room in all, and sets the others aside. line is [partition key, place in it, whether it came along behind another].
 --   A row without id tells of a lane in which jobs were left: how many were set aside (lease_generation) or passed by
 --   (timeout_ms), and the last one's place. A claim that met another one of the same key is refused by job_key_holder_idx,
 --   and made again.
@@ -147,7 +147,7 @@ SELECT claimed.*
 FROM (SELECT array_agg(key_id) FILTER (WHERE key_id IS NOT NULL) AS keyed, count(*) AS seen FROM picked) AS found,
      LATERAL /*schema.*/claim_keys(
          keyed, CAST(:worker AS text), CAST(:lease_ms AS bigint), coalesce(CAST(:now AS timestamptz), statement_timestamp()),
-         /*limit*/100 - seen::integer + cardinality(keyed), CAST(:run AS bigint), CAST(:prefetch AS boolean),
+         CAST(:room AS integer) - seen::integer + cardinality(keyed), CAST(:run AS bigint), CAST(:prefetch AS boolean),
          CAST(:taste AS text)
      ) AS claimed
 WHERE keyed IS NOT NULL

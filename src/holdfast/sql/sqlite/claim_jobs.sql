@@ -1,5 +1,5 @@
 -- claim_jobs: take up to /*limit*/100 claimable jobs, in the order of the lanes given.
--- params: now timestamptz, worker text, lanes json, lease_ms bigint, prefetch boolean, start_at bigint, drops json, run bigint, taste json, most bigint
+-- params: now timestamptz, worker text, lanes json, lease_ms bigint, prefetch boolean, start_at bigint, drops json, run bigint, room integer, taste json, most bigint
 -- returns: json rows of id text, lease_generation bigint, type_name text, input json, attempt smallint, queue text,
 --   priority smallint, ready_at timestamptz, seq bigint, timeout_ms bigint, claimed_at timestamptz, crash_count smallint,
 --   chain_id text, chain_index integer, chain_type_name text, created_at timestamptz, scheduled_at timestamptz,
@@ -10,7 +10,7 @@
 --   every row it steps to, and getting it back from a busy event loop takes up to 5 ms.
 --   What should have been started by now and was not is left to expire_jobs.
 --   Of a partition key the first unfinished job is claimed, or a serial one, if nothing of the key runs; and
---   behind a first one up to run that come next, no more than the limit in all. Others are set aside; who frees the key puts them back.
+--   behind a first one up to run that come next, no more than room in all. Others are set aside; who frees the key puts them back.
 --   line is [partition key, place in it, whether it came along behind another]. A row without id tells of a lane in which
 --   jobs were left: how many were set aside (lease_generation) or passed by (timeout_ms), and the last one's place.
 --   Of jobs whose concurrency keys are limited those that may not start now are set aside; who makes room puts them back. Where
@@ -276,7 +276,7 @@ SELECT iif(:keyed = 0 OR :run = 0, '[]', (
     WITH RECURSIVE head (queue, partition_key, partition_seq, share) AS (
         SELECT json_extract(value, '$[5]'), json_extract(json_extract(value, '$[22]'), '$[0]'),
                json_extract(json_extract(value, '$[22]'), '$[1]'),
-               min(:run, (/*limit*/100 - (SELECT count(*) FROM json_each(:admitted)
+               min(:run, (:room - (SELECT count(*) FROM json_each(:admitted)
                                WHERE ifnull(json_extract(json_extract(value, '$[22]'), '$[4]'), 'taken') = 'taken')) / count(*) OVER ())
         FROM json_each(:admitted)
         WHERE json_extract(json_extract(value, '$[22]'), '$[4]') = 'taken' AND json_extract(value, '$[4]') = 1

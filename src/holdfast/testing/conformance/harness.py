@@ -249,10 +249,13 @@ class Harness:
         start: Instant | None = None,
         drops: Sequence[Instant] = (),
         run: int = 0,
+        room: int = 0,
     ) -> Claim:
         chosen = await self.lanes(*queues) if lanes is None else lanes
         return await self.run(
-            lambda: claim_jobs(worker, chosen, limit, LEASE, prefetch=prefetch, start=start, drops=drops, run=run)
+            lambda: claim_jobs(
+                worker, chosen, limit, LEASE, prefetch=prefetch, start=start, drops=drops, run=run, room=room
+            )
         )
 
     async def try_claim(self, store: _InThreads | AsyncStore, lanes: Sequence[Lane], worker: str) -> Claim:

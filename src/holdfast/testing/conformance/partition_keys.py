@@ -400,6 +400,18 @@ async def runs_share_the_limit(h: Harness) -> None:
     assert set(keys) == {"a", "b"}
 
 
+@CASES
+async def runs_may_have_more_room_than_first_jobs(h: Harness) -> None:
+    """Followers come on top of the limit, evenly, up to the room for all together; jobs without a key do not."""
+    for count in (1, 4):
+        for key in ("a", "b"):
+            await put_keyed(h, count, key)
+    await h.put(5, queue="other")
+    claim = await h.claim(2, run=100, room=7)
+    assert sorted(key_place(job.line or "")[0] for job in claim) == ["a"] * 3 + ["b"] * 3
+    assert len(await h.claim(2, queues=["other"], run=100, room=7)) == 2
+
+
 async def _breaks(h: Harness, what: str) -> None:
     """At the first that cannot be started right away."""
     (first,) = await put_keyed(h)
