@@ -10,14 +10,16 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
+from holdfast import WorkerConfig
 from tests.crew.accounts import Accounts, load, settle
 from tests.crew.database import Database
 from tests.crew.process import STEADY, Crew
 from tests.crew.report import say
 from tests.crew.waiting import wait_for
 
-#: rows are locked for two of these, which are two minutes with the lease that is the default
+#: rows are locked for two of these, as the default's would be for two minutes
 LEASE = timedelta(seconds=1.5)
+TWO_MINUTES = timedelta(minutes=2)
 
 
 def leased_until(database: Database, job_id: str) -> datetime:
@@ -74,4 +76,34 @@ def test_locked_rows_hold_up_nobody(crew: Crew, database: Database, dice: random
     assert accounts == Accounts(lost=0, doubled=0, stuck=0)
     assert {row.lease_generation for row in database.jobs()} == {1}
     assert database.query(f"SELECT count(*) FROM {database.table('job_attempt')}") == [(0,)]
+    assert [worker.stop() for worker in workers] == [0, 0]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("database", ["pg18"], indirect=True)
+def test_a_row_that_is_locked_for_two_minutes(crew: Crew, database: Database) -> None:
+    """With the settings that are the default, whose leases end after one: both jobs stay their worker's, to the end."""
+    workers = [crew.start(WorkerConfig()) for _ in range(2)]
+    finishing, renewing = crew.gate("finishing"), crew.gate("renewing")
+    with crew.jobs.app.client() as client:
+        first = client.enqueue(crew.jobs.hold.call(number=-1, gate=str(finishing)))
+        second = client.enqueue(crew.jobs.hold.call(number=-2, gate=str(renewing)))
+        crew.ledger.wait("started", 2)
+        with psycopg.connect(database.url) as user:
+            user.execute("SELECT FROM holdfast.job WHERE id = ANY (%s::uuid[]) FOR UPDATE", [[first.id, second.id]])
+            finishing.touch()
+            crew.ledger.wait("finished", number=-1)
+            until = time.monotonic() + TWO_MINUTES.total_seconds()
+            number = 0
+            while time.monotonic() < until:
+                client.enqueue(crew.jobs.note.call(number=number))
+                crew.ledger.wait("finished", number=number)
+                number += 1
+                time.sleep(1)
+            user.rollback()
+    database.wait_status(first.id, "completed")
+    renewing.touch()
+    assert database.wait_finished() == {"completed": number + 2}
+    assert number > TWO_MINUTES.total_seconds() / 2
+    assert {(row.attempt, row.lease_generation, row.crash_count) for row in database.jobs()} == {(1, 1, 0)}
     assert [worker.stop() for worker in workers] == [0, 0]

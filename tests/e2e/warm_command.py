@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 #: they start workers, which look at how their own process was started
-COLD = {"worker", "demo"}
+COLD = {"worker", "demo", "bench"}
 
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(["tests.crew.process", "tests.e2e.warm_command", "holdfast.cli.command", "psycopg"])

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import click
 
+from holdfast.cli.bench.command import bench
 from holdfast.cli.chains import chains
 from holdfast.cli.completion import completion
 from holdfast.cli.control import CONTROL_COMMANDS
@@ -80,7 +81,7 @@ def _tell_exit_codes(command: click.Command) -> None:
 for _command in (enqueue, *CONTROL_COMMANDS):
     jobs.add_command(_command)
 _OPERATING = (queues, workers, schedules, settings, stats, prune, vacuum)
-for _command in (worker, migrate, jobs, chains, dead, *_OPERATING, demo, completion):
+for _command in (worker, migrate, jobs, chains, dead, *_OPERATING, bench, demo, completion):
     holdfast.add_command(_command)
 _name_variables(holdfast, "HOLDFAST")
 _tell_exit_codes(holdfast)

@@ -6,7 +6,7 @@ import os
 import secrets
 import shlex
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,8 @@ import click
 from holdfast.app import App
 from holdfast.cli.database import explaining_rights, require_connection
 from holdfast.cli.demo import shop
-from holdfast.errors import DatabaseUnavailable, NotMigrated
+from holdfast.cli.scratch import drop_schema
+from holdfast.errors import DatabaseUnavailable
 
 #: stands for the URL of a PostgreSQL that the demo starts
 EMBEDDED = "embedded"
@@ -120,13 +121,4 @@ def _own_schema(url: str, directory: Path, *, keep: bool) -> Iterator[Stage]:
         yield stage
     finally:
         if not keep:
-            _drop_schema(app, stage.schema)
-
-
-def _drop_schema(app: App, schema: str) -> None:
-    store = app.store.sync()
-    try:
-        with suppress(NotMigrated), store.transaction() as tx:  # it may not have come to a schema
-            tx.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
-    finally:
-        store.close()
+            drop_schema(app, stage.schema)
