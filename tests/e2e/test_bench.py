@@ -42,7 +42,8 @@ def test_it_measures_and_leaves_nothing(command: CommandLine, url: str) -> None:
 def test_interrupted_it_leaves_nothing(command: CommandLine, url: str) -> None:
     """Nor a worker."""
     running = command.start("bench", "--url", url, "--jobs", "200000")
-    wait_for(lambda: left_behind(url), "it has begun")
+    wait_for(lambda: left_behind(url) or running.process.poll() is not None, "it has begun")
+    assert running.process.poll() is None
     running.signal(signal.SIGINT)
     assert running.exit_code() == 130
     assert left_behind(url) == []
