@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Prove that `python3 dev.py COMMAND` works on a bare Debian, as root and as a normal user.
 #
-#   sudo tools/bare_chroot.sh DIRECTORY [--without-pip] [COMMAND…]      (COMMAND is `test` unless given)
+#   sudo tools/bare_chroot.sh DIRECTORY [--without-pip] [--as root|newcomer] [COMMAND…]
 #
+# COMMAND is `test` unless given; without --as it runs as both, root first.
 # DIRECTORY becomes the chroot, or is used again if it is one. It needs debootstrap (apt-get install debootstrap).
 # The mirror, the certificates, the name server and the pip settings are this machine's own.
 set -euo pipefail
@@ -11,7 +12,7 @@ die() { echo "bare_chroot: $*" >&2; exit 1; }
 
 [ "$(id -u)" = 0 ] || die "needs root"
 command -v debootstrap >/dev/null || die "needs debootstrap: apt-get install debootstrap"
-[ $# -ge 1 ] || die "usage: tools/bare_chroot.sh DIRECTORY [--without-pip] [COMMAND…]"
+[ $# -ge 1 ] || die "usage: tools/bare_chroot.sh DIRECTORY [--without-pip] [--as root|newcomer] [COMMAND…]"
 
 repository=$(cd "$(dirname "$0")/.." && pwd)
 chroot=$(realpath -m "$1")
@@ -20,6 +21,11 @@ packages=python3,python3-pip,ca-certificates
 if [ "${1:-}" = --without-pip ]; then
     packages=python3,ca-certificates
     shift
+fi
+users=(root newcomer)
+if [ "${1:-}" = --as ]; then
+    case "${2:-}" in root | newcomer) users=("$2") ;; *) die "--as takes root or newcomer" ;; esac
+    shift 2
 fi
 command=("${@:-test}")
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
@@ -76,6 +82,7 @@ run_as() {
 }
 
 # Root first: where pip is missing, only root can install it.
-run_as root /root
-run_as newcomer /home/newcomer
-echo "== both passed; remove the chroot with: rm -rf --one-file-system $chroot"
+for user in "${users[@]}"; do
+    run_as "$user" "$(chroot "$chroot" getent passwd "$user" | cut -d: -f6)"
+done
+echo "== passed; remove the chroot with: rm -rf --one-file-system $chroot"
