@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import psycopg
 import pytest
 
+from tests.crew.traces import processes
 from tests.crew.waiting import wait_for
 from tests.e2e.conftest import CommandLine
 
@@ -39,14 +42,28 @@ def test_it_measures_and_leaves_nothing(command: CommandLine, url: str) -> None:
         assert not Path(url.removeprefix("sqlite:///")).exists()
 
 
-def test_interrupted_it_leaves_nothing(command: CommandLine, url: str) -> None:
-    """Nor a worker."""
-    running = command.start("bench", "--url", url, "--jobs", "200000")
-    wait_for(lambda: left_behind(url) or running.process.poll() is not None, "it has begun")
-    assert running.process.poll() is None
-    running.signal(signal.SIGINT)
-    assert running.exit_code() == 130
-    assert left_behind(url) == []
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_interrupted_it_leaves_nothing(command: CommandLine, url: str, number: signal.Signals) -> None:
+    """Neither at its beginning nor while workers run; nor a worker."""
+    begun: list[Callable[[], bool]] = [lambda: bool(left_behind(url)), lambda: len(processes(command.mark)) > 1]
+    for is_far_enough in begun:
+        running = command.start("bench", "--url", url, "--jobs", "100000")
+        wait_for(lambda: is_far_enough() or running.process.poll() is not None, "it has begun")  # noqa: B023 - at once
+        assert running.process.poll() is None
+        running.signal(number)
+        assert running.exit_code() == 130
+        assert left_behind(url) == []
+        assert processes(command.mark) == set()
+
+
+def test_folders_with_strange_names(command: CommandLine, tmp_path: Path) -> None:
+    """What stands for a character in a URL is that character."""
+    folder = tmp_path / "c#1"
+    folder.mkdir()
+    done = command.run("bench", "--url", f"sqlite:///{quote(str(folder / 'app.db'))}", *SMALL)
+    assert done.returncode == 0, done.stderr
+    assert list(folder.iterdir()) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c#1", "user"]
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,10 @@ class Arrangement:
         self._order = order
         self._queues = queues
 
+    @property
+    def is_weighted(self) -> bool:
+        return isinstance(self._order, Mapping)
+
     def arrange(self, lanes: Iterable[Lane]) -> list[Lane]:
         if self._order == "priority":
             return list(lanes)

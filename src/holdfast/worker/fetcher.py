@@ -168,7 +168,7 @@ class Fetcher:
         else:
             self._buffer.ready.extend(first)
         self._slots.fill()
-        self._slots.learn_batch_size(was_full=len(claimed) == part.limit)
+        self._slots.learn_batch_size(was_full=len(first) >= part.limit)
         if part.lanes and not claimed and not claimed.aside:
             self._shares.wonder()
         return len(claimed), is_more
@@ -215,15 +215,14 @@ class Fetcher:
                 start=start,
                 drops=drops,
                 run=run if part.most is None else min(run, part.most),
-                # Who comes along behind another needs no slot of its own.
-                room=self._config.batch if part.most is None else part.limit,
+                room=self._room(part),
                 taste=taste,
                 most=part.most,
             )
         )
         ended = time.monotonic()
         self._buffer.learn_round_trip(ended - began)
-        if claimed:
+        if claimed and self._slots.free > 0:
             self._last_gain = ended
         self._has_looked_since_claim = False
         # Followers come from behind the candidates; the position moves past these only.
@@ -237,6 +236,13 @@ class Fetcher:
         if part.lanes:
             self._fair.took_plain(part.lanes[0].queue, is_more=is_more)
         return claimed, is_more
+
+    def _room(self, part: Part) -> int:
+        """Who comes along behind another needs no slot of its own; where queues or tenants take turns, each counts."""
+        takes_turns = part.most is not None or self._selection.is_weighted
+        if takes_turns or any(lane.queue in self._fair.names for lane in part.lanes):
+            return part.limit
+        return self._config.batch
 
     def _answered(self, queue: str, count: int) -> None:
         del self._unanswered[queue]

@@ -331,11 +331,14 @@ class Outcomes:
             for lease, attempt in zip(batch, attempts, strict=True)
         ]
         settlement = await self._run(batch, lambda: release_jobs(releases))
-        # Whoever has room need not wait for its next look.
-        for lease, attempt in zip(batch, attempts, strict=True):
-            queue = self._given_back.get((lease.id, lease.lease_generation)) if attempt is None else attempt.job.queue
-            if queue is not None and lease.id not in settlement.lost and lease.id not in settlement.locked:
-                settlement.woken.add(queue)
+        queues = [
+            self._given_back.get((lease.id, lease.lease_generation)) if attempt is None else attempt.job.queue
+            for lease, attempt in zip(batch, attempts, strict=True)
+            if lease.id not in settlement.lost and lease.id not in settlement.locked
+        ]
+        # Whoever has room need not wait for its next look: as many as there are jobs.
+        if given_back := [queue for queue in queues if queue is not None]:
+            self.woken(given_back)
         if any((lease.id, lease.lease_generation) in self._lines for lease in batch):
             self.returned()  # the key of a run that broke off is free only now
         return settlement

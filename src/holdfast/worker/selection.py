@@ -29,6 +29,11 @@ class Selection:
         self._made_of: object = None
         self._taste: str | None = None
 
+    @property
+    def is_weighted(self) -> bool:
+        """Whether its queues take turns."""
+        return self._arrangement.is_weighted
+
     def arrange(self, lanes: Iterable[Lane]) -> list[Lane]:
         return self._arrangement.arrange(lanes)
 

@@ -114,6 +114,20 @@ async def test_jobs_without_a_tenant_are_one_more(live_ground: Ground) -> None:
     assert min(counts.values()) > 400, counts
 
 
+async def test_nor_do_runs_of_a_partition_key_get_more(live_ground: Ground) -> None:
+    """Without a tenant they are one among three, though they could be claimed many at a time."""
+    ground = live_ground
+    job = note(ground, pause=0.004)
+    await ground.client.enqueue_many([job.call(tenant=0) for _ in range(400)], partition_key="key")
+    await ground.client.queues.limit("default", fair_by="tenant")
+    for tenant in (1, 2):
+        await put(ground, job, tenant, 400)
+    async with ground.app.worker(config=replace(BRISK, concurrency=2)):
+        await ground.until(lambda: len(ground.seen) >= 400)
+    counts = Counter(ground.seen[:400])
+    assert counts[0] < 220, counts
+
+
 async def test_one_slot_goes_round(live_ground: Ground) -> None:
     """Also where a claim brings a single job."""
     ground = live_ground

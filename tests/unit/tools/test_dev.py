@@ -277,6 +277,10 @@ class TestUnsteadyTests:
     def test_one_that_fails_once_more_has_failed(self, run: Callable[..., int], at: int) -> None:
         assert run("a::one", at=at) == 1
 
+    @pytest.mark.parametrize("place", dev.WITH_DICE)
+    def test_what_throws_dice_is_not_forgiven(self, run: Callable[..., int], place: str) -> None:
+        assert run("a::one", f"{place}test_b.py::two") == 1
+
     def test_many_failures_are_not_the_crowds(self, run: Callable[..., int]) -> None:
         assert run(*(f"a::{number}" for number in range(dev.MOST_UNSTEADY + 1))) == 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,10 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from holdfast.cli.bench.ground import open_ground
+from holdfast.cli.bench.jobs import make_app
 from holdfast.cli.bench.measures import Figures, Progress, measure
+from holdfast.cli.fleet import Fleet
+from holdfast.cli.interruption import Interruption
 from holdfast.cli.output import TABLE, console, format_option, print_json, print_lines, print_table
 from holdfast.errors import HoldfastError
 
@@ -31,15 +33,11 @@ def bench(*, url: str | None, jobs: int, samples: int, processes: int, output_fo
     On PostgreSQL in a schema of its own, on SQLite in a file of its own beside the one that you name; both are removed
     at the end. It keeps the server and this machine busy for some seconds: do not run it where that hurts.
     """
-    with _interrupts(), tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "worker.log"
+    with Interruption() as interruption:
         try:
-            with open_ground(url) as (app, variables), _bar() as progress:
-                figures = measure(
-                    app, variables, jobs=jobs, samples=samples, processes=processes, log=log, progress=progress
-                )
+            figures = _measure(url, jobs, samples, processes, interruption)
         except HoldfastError:
-            click.echo(log.read_text(errors="replace") if log.exists() else "", err=True, nl=False)
+            interruption.check()  # in the middle of a statement it may look like a lost connection
             raise
     if output_format == TABLE:
         print_table(("", "measured"), _rows(figures))
@@ -47,6 +45,17 @@ def bench(*, url: str | None, jobs: int, samples: int, processes: int, output_fo
         print_lines([figures])
     else:
         print_json(figures)
+
+
+def _measure(url: str | None, jobs: int, samples: int, processes: int, interruption: Interruption) -> Figures:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_ground(url) as (app, variables),
+        interruption.over(),
+        Fleet(make_app, variables, Path(folder), interruption) as fleet,
+        _bar(interruption) as progress,
+    ):
+        return measure(app, fleet, jobs=jobs, samples=samples, processes=processes, progress=progress)
 
 
 def _rows(figures: Figures) -> list[tuple[Text, Text]]:
@@ -62,34 +71,18 @@ def _rows(figures: Figures) -> list[tuple[Text, Text]]:
 
 
 @contextmanager
-def _interrupts() -> Iterator[None]:
-    """Ctrl-C in the middle of a statement may look like a lost connection; it is Ctrl-C all the same."""
-    came = False
-
-    def interrupt(_: int, __: object) -> None:
-        nonlocal came
-        came = True
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield
-    except HoldfastError:
-        if came:
-            raise click.Abort from None
-        raise
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _bar() -> Iterator[Progress]:
+def _bar(interruption: Interruption) -> Iterator[Progress]:
     """On stderr, and only where somebody watches."""
     out = console(stderr=True)
     if not out.is_terminal:
-        yield lambda *_: None
+        yield lambda *_: interruption.check()
         return
     columns = (TextColumn("{task.description:<20}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Bar(*columns, console=out, transient=True) as bar:
         task = bar.add_task("", total=None)
-        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
+
+        def show(what: str, done: int, total: int) -> None:
+            interruption.check()
+            bar.update(task, description=what, completed=done, total=total)
+
+        yield show

@@ -8,6 +8,7 @@ import time
 from holdfast.app import App
 
 _SCHEMA = "HOLDFAST_BENCH_SCHEMA"
+_LISTEN_URL = "HOLDFAST_LISTEN_URL"
 
 
 def open_app(url: str, schema: str) -> App:
@@ -26,8 +27,9 @@ def open_app(url: str, schema: str) -> App:
 
 
 def worker_variables(url: str, schema: str) -> dict[str, str]:
-    """For `make_app` in another process."""
-    return {"HOLDFAST_URL": url, _SCHEMA: schema}
+    """For `make_app` in another process; through a pooler it listens where the user's workers would."""
+    listening = {name: value for name, value in os.environ.items() if name == _LISTEN_URL}
+    return {"HOLDFAST_URL": url, _SCHEMA: schema, **listening}
 
 
 def make_app() -> App:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import islice
-from pathlib import Path
 
 import msgspec
 
 from holdfast.app import App
-from holdfast.cli.bench.ground import workers
+from holdfast.cli.fleet import Fleet
 from holdfast.client import Client
 from holdfast.errors import WorkerCannotWork
 from holdfast.model.status import Status
@@ -41,16 +40,16 @@ class Figures(msgspec.Struct, frozen=True):
     enqueue_to_start_p99_ms: float
 
 
-def measure(
-    app: App, variables: Mapping[str, str], *, jobs: int, samples: int, processes: int, log: Path, progress: Progress
-) -> Figures:
+def measure(app: App, fleet: Fleet, *, jobs: int, samples: int, processes: int, progress: Progress) -> Figures:
     """Calls are made, checked and encoded within the measured time; ends are those that the database has."""
     with app.client() as client:
         singles = _enqueue_one_by_one(app, client, samples, progress)
         batches = _enqueue_in_batches(app, client, jobs, progress)
-        with workers(processes, variables, log):
-            drained = _drain(client, jobs + samples, progress)
-            latencies = _latencies(app, client, samples, progress)
+        for _ in range(processes):
+            fleet.start()
+        drained = _drain(client, fleet, jobs + samples, progress)
+        latencies = _latencies(app, client, samples, progress)
+        fleet.stop()
     return Figures(
         enqueued_one_by_one_per_second=singles,
         enqueued_in_batches_per_second=batches,
@@ -80,12 +79,13 @@ def _enqueue_in_batches(app: App, client: Client, count: int, progress: Progress
     return count / (time.perf_counter() - began)
 
 
-def _drain(client: Client, jobs: int, progress: Progress) -> float:
+def _drain(client: Client, fleet: Fleet, jobs: int, progress: Progress) -> float:
     """By the database's own times, from the first start to the last end."""
     first = client.list_jobs(limit=1, newest_first=False).items[0]
     place, deadline = first.seq, time.monotonic() + _PATIENCE_SECONDS
     while unfinished := client.list_jobs(status=_UNFINISHED, limit=1, newest_first=False).items:
         progress("drain", unfinished[0].seq - first.seq, jobs)
+        fleet.check()
         if unfinished[0].seq > place:
             place, deadline = unfinished[0].seq, time.monotonic() + _PATIENCE_SECONDS
         elif time.monotonic() > deadline:

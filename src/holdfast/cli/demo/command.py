@@ -14,14 +14,14 @@ from rich.console import Console
 
 from holdfast.cli.demo.display import Display
 from holdfast.cli.demo.executions import EXECUTIONS, Executions
-from holdfast.cli.demo.fleet import Fleet
 from holdfast.cli.demo.gateway import GATEWAY, Gateway
-from holdfast.cli.demo.interruption import Interruption
 from holdfast.cli.demo.ledger import count
 from holdfast.cli.demo.orders import make_orders
-from holdfast.cli.demo.stage import EMBEDDED, Stage, open_stage
+from holdfast.cli.demo.stage import EMBEDDED, Stage, make_app, open_stage
 from holdfast.cli.demo.story import Story
 from holdfast.cli.demo.summary import NextCommand, Summary, print_document, print_summary
+from holdfast.cli.fleet import Fleet
+from holdfast.cli.interruption import Interruption
 from holdfast.cli.output import JSON, TABLE, console
 
 _WORKER_OPTIONS = ("--concurrency=8", "--heartbeat=500ms", "--dead-after=3s", "--log-level=warning")
@@ -72,7 +72,8 @@ def _play(out: Console, stage: Stage, interruption: Interruption, orders: int, w
     executions = Executions(stage.directory / EXECUTIONS)
     gateway = Gateway(stage.directory / GATEWAY)
     out.print(f"[bold]Holdfast demo[/]: {orders:,} orders, {workers} worker processes, {stage}\n", soft_wrap=True)
-    with closing(app), app.client() as client, Fleet(stage, interruption, *_WORKER_OPTIONS) as fleet:
+    fleet = Fleet(make_app, stage.variables, stage.directory, interruption, *_WORKER_OPTIONS)
+    with closing(app), app.client() as client, fleet:
         display = Display(out, orders, executions, fleet.workers)
         story = Story(client, fleet, executions, gateway, display, interruption, coming)
         with display.running():

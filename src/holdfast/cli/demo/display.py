@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.demo.executions import Executions, WorkerCounts
-from holdfast.cli.demo.fleet import WorkerProcess
 from holdfast.cli.demo.ledger import STEPS
+from holdfast.cli.fleet import WorkerProcess
 
 _LINE_SECONDS = 1.0
 _BAR_WIDTH = 40

@@ -56,11 +56,9 @@ class Stage:
         return self.url.startswith("sqlite:")
 
     @property
-    def environment(self) -> dict[str, str]:
-        """For worker processes; what the user has set for workers of his own is not for these."""
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    def variables(self) -> dict[str, str]:
+        """For worker processes."""
         return {
-            **inherited,
             "HOLDFAST_URL": self.url,
             "HOLDFAST_DEMO_SCHEMA": self.schema,
             "HOLDFAST_DEMO_DIRECTORY": str(self.directory),

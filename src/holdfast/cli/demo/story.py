@@ -11,11 +11,11 @@ from rich.markup import escape
 from holdfast.cli.demo import shop
 from holdfast.cli.demo.display import Display
 from holdfast.cli.demo.executions import Executions
-from holdfast.cli.demo.fleet import Fleet, WorkerProcess
 from holdfast.cli.demo.gateway import Gateway
-from holdfast.cli.demo.interruption import Interruption
 from holdfast.cli.demo.ledger import STEPS, Happenings, has_unfinished, held_by
 from holdfast.cli.demo.shop import Order
+from holdfast.cli.fleet import Fleet, WorkerProcess
+from holdfast.cli.interruption import Interruption
 from holdfast.cli.shown import one_line
 from holdfast.client import Client
 from holdfast.errors import WorkerCannotWork

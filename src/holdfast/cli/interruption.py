@@ -1,4 +1,4 @@
-"""How Ctrl-C, or SIGTERM by a supervisor, ends the demo without leaving anything behind."""
+"""How Ctrl-C, SIGTERM or a closed terminal ends a command that starts processes, without leaving anything behind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruption:

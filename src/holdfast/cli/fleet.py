@@ -1,4 +1,4 @@
-"""The worker processes of the demo: real ones, started with the command that users start them with."""
+"""Worker processes of a command: real ones, started with the command that users start them with."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from holdfast.cli.demo.interruption import Interruption
-from holdfast.cli.demo.stage import Stage, make_app
+from holdfast.app import App
+from holdfast.cli.interruption import Interruption
 from holdfast.errors import WorkerCannotWork
 
 _STOP_SECONDS = 20
@@ -35,13 +35,27 @@ class WorkerProcess:
 
 
 class Fleet:
-    """Starts them, kills one, stops the others, and leaves none behind."""
+    """Starts them, kills one, stops the others, and leaves none behind.
 
-    def __init__(self, stage: Stage, interruption: Interruption, *options: str) -> None:
+    - `make_app`: makes the app of each of them, from `variables`; what the user has set for workers of his own is not
+      for these.
+    - `directory`: for what they say.
+    """
+
+    def __init__(
+        self,
+        make_app: Callable[[], App],
+        variables: Mapping[str, str],
+        directory: Path,
+        interruption: Interruption,
+        *options: str,
+    ) -> None:
         self._interruption = interruption
-        self._environment = stage.environment
-        self._directory = stage.directory
-        self._command = [sys.executable, "-m", "holdfast", "worker", f"{make_app.__module__}:make_app", *options]
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+        self._environment = {**inherited, **variables}
+        self._directory = directory
+        target = f"{make_app.__module__}:{make_app.__name__}"
+        self._command = [sys.executable, "-m", "holdfast", "worker", target, *options]
         self.workers: list[WorkerProcess] = []
 
     def __enter__(self) -> Self:
@@ -56,7 +70,7 @@ class Fleet:
                 worker.process.wait()
 
     def start(self) -> None:
-        """One more worker; Ctrl-C in the terminal does not reach it, the demo decides how it ends."""
+        """One more worker; Ctrl-C in the terminal does not reach it, the command decides how it ends."""
         number = len(self.workers) + 1
         log = self._directory / f"worker-{number}.log"
         with log.open("wb") as output, self._interruption.deferred():
