@@ -18,6 +18,21 @@ from holdfast.operations.statement import Operation, Rows, Statement
 
 _line = msgspec.json.Decoder(list[Any])
 
+#: the first digits of the sizes that claims come in
+_SIZES = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+_EXACT = 10
+
+
+def claim_size(limit: int) -> int:
+    """The next smaller of some thirty sizes.
+
+    A claim's limit stands in its text, so each has a plan of its own, and making one takes longer than most claims.
+    """
+    if limit <= _EXACT:
+        return limit
+    unit = 10 ** (len(str(limit)) - 1)
+    return int(max(size for size in _SIZES if size * unit <= limit) * unit)
+
 
 class ClaimedJob(NamedTuple):
     """A job under lease, as the claim returned it: times and JSON stay undecoded until somebody looks.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 
 class Demand:
@@ -10,12 +11,16 @@ class Demand:
 
     def __init__(self) -> None:
         self._bell = asyncio.Event()
+        #: rung as well, for one who needs a slot and sleeps where it hears other things too
+        self.second_bell: Callable[[], None] | None = None
         #: the worker may hold jobs that it does not know of
         self.is_unsure = False
 
     def room(self) -> None:
         """A slot was freed, or the buffer ran low."""
         self._bell.set()
+        if self.second_bell is not None:
+            self.second_bell()
 
     def doubt(self) -> None:
         """Somebody should compare what we hold with what the database says we hold."""

@@ -17,6 +17,7 @@ from holdfast.operations.claim_jobs import (
     Claim,
     FoundLane,
     claim_jobs,
+    claim_size,
     claim_suspect,
     find_lanes,
     find_tenants,
@@ -78,6 +79,8 @@ class Fetcher:
         self._suspect_turn_from = 0.0
         #: the last claim came back short: there is nothing more until a hint, a due time or a poll says otherwise
         self._is_dry = False
+        #: there may be more in a limited queue, of which nothing is claimed before a slot is free
+        self._lacks_slot = False
         self._is_stopping = False
         #: nothing is claimed while it sleeps; the number tells one sleep from the next
         self.is_asleep = False
@@ -125,6 +128,8 @@ class Fetcher:
             await self._demand.wait(_STALL_SECONDS)
             return
         self._is_dry = not await self._claim(limit, is_prefetch=is_prefetch)
+        if self._is_dry:
+            self._forget_what_was_due()
         if self._position.may_look_back(time.monotonic()):
             await self._look_back()
 
@@ -132,7 +137,8 @@ class Fetcher:
         """Whether there may be more."""
         is_more = False
         is_open = False
-        left = min(limit, self._config.batch)
+        self._lacks_slot = False
+        left = claim_size(min(limit, self._config.batch))
         fair = self._fair.names
         lanes = self._position.lanes
         if fair:
@@ -143,14 +149,14 @@ class Fetcher:
             if self._shares.room(queue) is not None:
                 is_more |= await self._claim_limited(queue, some, most)
                 continue
-            for part in self._fair.parts(some, left) if left > 0 else []:
+            for part in self._fair.parts(some, claim_size(left)) if left > 0 else []:
                 is_open = True
                 count, has_more = await self._claim_freely(part, is_prefetch=is_prefetch)
                 left -= count
                 is_more |= has_more
             is_more |= left <= 0
         if not is_open:  # what waits in reserve is started by the next claim, whatever that finds
-            _, has_more = await self._claim_freely(Part([], limit, None), is_prefetch=is_prefetch)
+            _, has_more = await self._claim_freely(Part([], left, None), is_prefetch=is_prefetch)
             is_more |= has_more
         return is_more or self._fair.seconds_until_walk(time.monotonic()) <= 0
 
@@ -177,8 +183,9 @@ class Fetcher:
         """Never ahead of a free slot: what lies in a buffer counts as running, and a rate is one of starts."""
         # Another claim may have come between, and an ask about the share with it.
         most = min(most, self._shares.room(queue) or 0)
-        limit = min(most, self._slots.free - len(self._buffer.ready), self._config.batch)
+        limit = claim_size(min(most, self._slots.free - len(self._buffer.ready), self._config.batch))
         if limit <= 0:
+            self._lacks_slot |= most > 0
             return False
         self._shares.claiming(queue, limit)
         self._unanswered[queue] = limit
@@ -295,6 +302,13 @@ class Fetcher:
             return self._position.seconds_until_look_back(now)
         return seconds
 
+    def _forget_what_was_due(self) -> None:
+        """The claim has taken it, or could not: what the last look saw is no reason to claim again before the next."""
+        now = time.monotonic()
+        if self._next_due <= now:
+            waits = filter(None, map(self._seconds_until_room, self._queues))
+            self._next_due = now + min(waits, default=math.inf)
+
     def _seconds_until_room(self, queue: str) -> float:
         """By time alone; whatever else makes room wakes us."""
         return self._shares.seconds_until_room(queue) if self._shares.room(queue) == 0 else 0.0
@@ -314,7 +328,9 @@ class Fetcher:
             until.append(now + _STALL_SECONDS)
         self.sleep_number += 1
         self.is_asleep = True
+        self._demand.second_bell = self._waker.poke if self._lacks_slot else None
         await self._waker.wait(max(0.0, min(until) - now))
+        self._demand.second_bell = None
         self.is_asleep = False
         # Whatever woke us may have come after the last look, and stand in a lane that we do not know.
         self._has_looked_since_claim = False

@@ -1,6 +1,7 @@
 -- find_lanes: the (queue, priority) pairs that have claimable jobs, now or later, each with its first job.
 -- params: now timestamptz, queues json, taste json
 -- returns: queue text, priority smallint, ready_at timestamptz, seq bigint, due_in_ms bigint, is_suspect boolean, is_fair boolean
+-- prepared: yes (planning it takes longer than looking, and a job that comes meanwhile waits for both)
 -- concurrency: read only; one index descent per lane, however long the lanes are.
 --   What should have been started by now and was not is not claimable, nor what is not to the worker's taste (see claim_jobs). What a pause keeps is due when that ends, and
 --   is not found if nobody said when. Of jobs that go by tenant the first of each queue is told, whosever it is: see find_tenants.
