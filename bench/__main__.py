@@ -1,4 +1,6 @@
-"""`python3 dev.py bench [drain|enqueue|latency|idle|order|growth|prune …]`: measure on real servers.
+"""`python3 dev.py bench [WHAT …]`: measure on real servers.
+
+Some seconds to a minute each: enqueue, drain, latency, idle, order. Minutes: growth, prune.
 
 `python3 dev.py bench peers`: next to other libraries; see `--help` there.
 """
@@ -10,11 +12,12 @@ import json
 import statistics
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from rich.console import Console
 from rich.table import Table
 
-from bench import drain, enqueue, history, idle, latency, order
+from bench import drain, enqueue, growth, history, idle, latency, order
 from bench.databases import Database, databases
 from bench.peers import __main__ as peers
 
@@ -27,7 +30,7 @@ MEASURES: dict[str, Measure] = {
     "latency": latency.measure,
     "idle": idle.measure,
     "order": order.measure,
-    "growth": history.measure_growth,
+    "growth": growth.measure,
     "prune": history.measure_prune,
 }
 
@@ -46,9 +49,13 @@ def main() -> None:
     parser.add_argument("--major", type=int, help="PostgreSQL major version; default: 15 where present, else 18")
     parser.add_argument("--rounds", type=int, default=3, help="rounds; the median counts")
     parser.add_argument("--scale", type=float, default=1.0, help="fewer (0.1) or more (5) jobs")
+    parser.add_argument("--minutes", type=float, default=0.0, help="growth: how long each kind, after it is filled")
+    parser.add_argument("--kind", choices=list(growth.KINDS), action="append", help="growth: of what; default: all")
     parser.add_argument("--format", choices=["table", "json"], default="table")
     arguments = parser.parse_args()
 
+    of_growth = partial(growth.measure, minutes=arguments.minutes, kinds=arguments.kind)
+    measures: dict[str, Measure] = {**MEASURES, "growth": of_growth}
     console = Console(stderr=True)
     results: dict[str, dict[str, Figures]] = {}
     for database in databases(arguments.database or ["sqlite", "postgres"], arguments.major):
@@ -56,7 +63,7 @@ def main() -> None:
             rounds = []
             for number in range(arguments.rounds):
                 console.print(f"{database.name}: {what}, round {number + 1} of {arguments.rounds} …")
-                rounds.append(MEASURES[what](database, arguments.scale))
+                rounds.append(measures[what](database, arguments.scale))
             results.setdefault(database.name, {})[what] = _medians(rounds)
     if arguments.format == "json":
         print(json.dumps(results, indent=2))
