@@ -17,7 +17,7 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from bench import drain, enqueue, growth, history, idle, latency, order
+from bench import drain, enqueue, growth, handlers, history, idle, latency, many_processes, order, recovery
 from bench.databases import Database, databases
 from bench.peers import __main__ as peers
 
@@ -30,6 +30,9 @@ MEASURES: dict[str, Measure] = {
     "latency": latency.measure,
     "idle": idle.measure,
     "order": order.measure,
+    "handlers": handlers.measure,
+    "processes": many_processes.measure,
+    "recovery": recovery.measure,
     "growth": growth.measure,
     "prune": history.measure_prune,
 }
