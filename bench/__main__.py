@@ -1,6 +1,7 @@
 """`python3 dev.py bench [WHAT …]`: measure on real servers.
 
-Some seconds to a minute each: enqueue, drain, latency, idle, order. Minutes: growth, prune.
+- Some seconds to a minute each: enqueue, drain, latency, steady, idle, order.
+- Some minutes each, and measured when named only: handlers, processes, recovery, growth, prune, snapshot.
 
 `python3 dev.py bench peers`: next to other libraries; see `--help` there.
 """
@@ -17,7 +18,20 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from bench import drain, enqueue, growth, handlers, history, idle, latency, many_processes, order, recovery
+from bench import (
+    drain,
+    enqueue,
+    growth,
+    handlers,
+    history,
+    idle,
+    latency,
+    many_processes,
+    order,
+    recovery,
+    snapshot,
+    steady,
+)
 from bench.databases import Database, databases
 from bench.peers import __main__ as peers
 
@@ -28,6 +42,7 @@ MEASURES: dict[str, Measure] = {
     "enqueue": enqueue.measure,
     "drain": drain.measure,
     "latency": latency.measure,
+    "steady": steady.measure,
     "idle": idle.measure,
     "order": order.measure,
     "handlers": handlers.measure,
@@ -35,10 +50,12 @@ MEASURES: dict[str, Measure] = {
     "recovery": recovery.measure,
     "growth": growth.measure,
     "prune": history.measure_prune,
+    "snapshot": snapshot.measure,
 }
 
 #: the others take minutes
-DAILY = [what for what in MEASURES if what not in {"growth", "prune"}]
+DAILY = ["enqueue", "drain", "latency", "steady", "idle", "order"]
+POSTGRES_ONLY = {"snapshot"}
 
 
 def main() -> None:
@@ -47,7 +64,7 @@ def main() -> None:
         peers.main(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(prog="dev.py bench", description=__doc__)
-    parser.add_argument("what", nargs="*", choices=[*MEASURES, []], help="default: all but growth and prune")
+    parser.add_argument("what", nargs="*", choices=[*MEASURES, []], help=f"default: {', '.join(DAILY)}")
     parser.add_argument("--database", choices=["sqlite", "postgres"], action="append", help="default: both")
     parser.add_argument("--major", type=int, help="PostgreSQL major version; default: 15 where present, else 18")
     parser.add_argument("--rounds", type=int, default=3, help="rounds; the median counts")
@@ -63,6 +80,9 @@ def main() -> None:
     results: dict[str, dict[str, Figures]] = {}
     for database in databases(arguments.database or ["sqlite", "postgres"], arguments.major):
         for what in arguments.what or DAILY:
+            if what in POSTGRES_ONLY and database.dialect != "postgres":
+                console.print(f"{database.name}: {what} is for PostgreSQL only")
+                continue
             rounds = []
             for number in range(arguments.rounds):
                 console.print(f"{database.name}: {what}, round {number + 1} of {arguments.rounds} …")

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.notes import FOLDER
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -28,7 +30,7 @@ def workers(
     command = [sys.executable, "-m", "holdfast", "worker", app, *arguments]
     environment = {**os.environ, "HOLDFAST_URL": url, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     if notes is not None:
-        environment["HOLDFAST_BENCH_NOTES"] = str(notes)
+        environment[FOLDER] = str(notes)
     quiet = subprocess.DEVNULL if is_quiet else None
     running = [
         subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=quiet) for _ in range(count)
