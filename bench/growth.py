@@ -22,7 +22,7 @@ from bench.vacuuming import Vacuuming, watching_vacuum
 
 _MOST_JOBS = 50_000
 _LEAST_JOBS = 5_000
-_LEAST_TURNS = 3
+_LEAST_TURNS = 5
 
 
 @dataclass(frozen=True)
