@@ -60,7 +60,8 @@ USAGE = """usage: python3 dev.py COMMAND [ARGUMENT…]
   check            lint, types, import rules and the generated-code check
   lint [--fix]     ruff: rules and format
   types            mypy --strict and basedpyright
-  bench …          benchmarks: drain, enqueue, latency, idle, order, growth, prune; peers: next to other libraries
+  bench …          benchmarks: enqueue, drain, latency, steady, idle, order; handlers, processes, recovery, growth,
+                   prune, snapshot (minutes each); peers: next to other libraries
   soak             a mixed load for 15 minutes, after which nothing may have grown; --minutes 2, --database sqlite
   docs             build the documentation into site/
   pg [--major 15]  a throw-away PostgreSQL until Ctrl-C
