@@ -22,6 +22,7 @@ from holdfast.worker.executors.base import Done, Executor
 from holdfast.worker.handler import Handler, Place
 from holdfast.worker.hooks import ErrorHook
 from holdfast.worker.outcomes import Outcomes
+from holdfast.worker.strangers import Strangers
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -67,6 +68,7 @@ class Slots:
         self._given_up: set[Lease] = set()
         #: calls, not attempts: a batch is one, and an abandoned thread keeps its slot after its attempt has ended
         self._occupied = 0
+        self._strangers = Strangers()
         self._is_exclusive = False
         self._is_silenced = False
         self._is_filling = False
@@ -250,7 +252,7 @@ class Slots:
         handler = self._handlers.get(job.type_name)
         attempt = Attempt(job, handler, self._worker_id)
         if handler is None:
-            _log.warning("job %s: type %r is unknown here; put back for a worker that knows it", job.id, job.type_name)
+            self._strangers.meet(job)
             self._attempts[attempt.lease] = attempt
             self._end(attempt, attempt.refusal(UnknownJobType(job.type_name, tuple(self._handlers))))
             return
