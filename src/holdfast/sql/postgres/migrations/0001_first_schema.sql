@@ -19,8 +19,9 @@ INSERT INTO /*schema.*/job_status (status, is_terminal, is_claimable) VALUES
     ('dead_letter', true, false),
     ('cancelled', true, false);
 -- part: job
--- What every job has comes first and wide before narrow: an update looks at each indexed column of the old and the new
--- row, and finds those in front of the first NULL or text by their offset.
+-- What stays as it was enqueued comes first, what claims and completions write follows in one piece, then what few jobs
+-- have: the log gets of a new version only what lies between the first and the last byte that differ (879 bytes per
+-- job for claim and completion, 1,050 with the status in front).
 -- The two indexes with all jobs in them are filled to two fifths at first: a job's later versions come next to the first,
 -- and full pages are searched for dead entries and then split (an eighth of what a claim and a completion cost). After
 -- all versions have come they are hardly larger than they would be otherwise.
@@ -28,14 +29,12 @@ CREATE TABLE /*schema.*/job (
     id                  /*id*/uuid PRIMARY KEY WITH (fillfactor = 40),
     chain_id            /*id*/uuid NOT NULL,
     seq                 bigint GENERATED ALWAYS AS IDENTITY,
-    lease_generation    bigint NOT NULL DEFAULT 0,
     created_at          timestamptz NOT NULL DEFAULT statement_timestamp(),
     scheduled_at        timestamptz NOT NULL DEFAULT statement_timestamp(),
     ready_at            timestamptz NOT NULL DEFAULT statement_timestamp(),
     chain_index         integer NOT NULL DEFAULT 0,
     revision            integer NOT NULL DEFAULT 0,
     priority            smallint NOT NULL DEFAULT 0,
-    attempt             smallint NOT NULL DEFAULT 0,
     crash_count         smallint NOT NULL DEFAULT 0,
     waiting_for         smallint NOT NULL DEFAULT 0,
     held                boolean NOT NULL DEFAULT false,
@@ -43,16 +42,18 @@ CREATE TABLE /*schema.*/job (
     is_tail             boolean NOT NULL DEFAULT true,
     is_awaited          boolean NOT NULL DEFAULT false,
     is_fair             boolean NOT NULL DEFAULT false,
-    status              text NOT NULL DEFAULT 'pending'
-                        CHECK (status IN ('blocked', 'pending', 'running', 'completed', 'dead_letter', 'cancelled')),
     queue               text NOT NULL,
     type_name           text NOT NULL,
     chain_type_name     text NOT NULL,
     input               json NOT NULL,
-    output              json,
+    lease_generation    bigint NOT NULL DEFAULT 0,
+    attempt             smallint NOT NULL DEFAULT 0,
+    status              text NOT NULL DEFAULT 'pending'
+                        CHECK (status IN ('blocked', 'pending', 'running', 'completed', 'dead_letter', 'cancelled')),
     leased_by           text,
     leased_until        timestamptz,
     last_attempt_at     timestamptz,
+    output              json,
     finished_at         timestamptz,
     completed_by        text,
     duration_ms         bigint,
