@@ -270,7 +270,8 @@ class AsyncClient:
         """Why the job does not run, in words: everything that is in its way. Empty if it runs or has ended.
 
         Its time, what it waits for, the job in front of it in its partition key, its queue's pause and limits, how many
-        tenants take turns there, and whether a live worker serves its queue, knows its type and takes its flags.
+        tenants take turns there, whether a live worker serves its queue, knows its type and takes its flags, and which
+        one its partition key belongs to where they share keys out.
         """
         job = await self.get_job(job_id)
         if job.status not in {Status.BLOCKED, Status.PENDING}:
