@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from holdfast import App, Client
+from holdfast.model.ring import Ring, bucket_of
+from holdfast.operations.worker_life import WorkerIdentity, register_worker
 from tests.e2e.conftest import CommandLine
 
 
@@ -104,6 +107,27 @@ def test_show(command: CommandLine, a_shop: Shop) -> None:
     line = command.run("jobs", "show", a_shop.spoilt, "--url", a_shop.url, "--format=jsonl").stdout
     assert json.loads(line) == document
     assert line.count("\n") == 1
+
+
+def test_show_says_whose_key_it_is(command: CommandLine, url: str, app: App) -> None:
+    """A job whose partition key belongs to one of the workers that share them out."""
+    store = app.store.sync()
+    with app.client() as client:
+        job_id = client.enqueue(app.call("greet", name="Ada"), partition_key="ada").id
+        for name in ("left", "right"):
+            identity = WorkerIdentity(id=name, version="1", queues=["mail"], metadata={"affinity": "ring"})
+            store.run(partial(register_worker, identity))
+        shown = command.run("jobs", "show", job_id, "--url", url)
+        (told,) = json.loads(command.run("jobs", "show", job_id, "--url", url, "--format=json").stdout)[
+            "why_not_running"
+        ]
+    store.close()
+    app.close()
+    bucket = bucket_of("ada")
+    owner = Ring(["left", "right"]).owners[bucket]
+    words = f"its partition key is in bucket {bucket} of queue 'mail', which is worker {owner}'s; others take it in "
+    assert words in " ".join(shown.stdout.split())
+    assert told.startswith(words)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 
 from holdfast.model.scan_position import Lane
+from holdfast.model.sharing import MILLIONTHS
 from holdfast.operations.claim_jobs import claim_jobs, find_lanes
 from tests.crew.database import Database
+from tests.crew.limited import worst_excess
 from tests.crew.process import BRISK, Crew
 from tests.crew.waiting import wait_for
 
@@ -54,6 +57,46 @@ def test_killed_workers_do_not_widen_a_limit(crew: Crew, database: Database) -> 
     assert max(counts) <= LIMIT
     assert counts.count(LIMIT) > 3
     assert crew.ledger.numbers("finished") == set(range(200))
+
+
+def starts(database: Database) -> list[float]:
+    """When each attempt was claimed, by the clock of the database: the last one of each job, and those that crashed."""
+    last = f"SELECT last_attempt_at FROM {database.job} WHERE last_attempt_at IS NOT NULL"
+    query = f"{last} UNION ALL SELECT started_at FROM {database.table('job_attempt')}"
+    moments = [datetime.fromisoformat(str(moment)) for (moment,) in database.query(query)]
+    return [moment.timestamp() for moment in moments]
+
+
+def test_killed_workers_do_not_widen_a_rate(crew: Crew, database: Database) -> None:
+    """Two of three are killed when all have spent what they had saved up: who takes over has not saved it up again.
+
+    Nor is the rate of the dead lost: in the end all of it is dealt out to those who live.
+    """
+    rate, burst = 6, 30
+    config = replace(BRISK, concurrency=2 * burst)
+    with crew.jobs.app.client() as client:
+        client.queues.limit("default", rate=rate, burst=burst)
+        workers = [crew.start(config) for _ in range(3)]
+        parts = f"SELECT burst FROM {database.table('queue_share')}"
+        wait_for(lambda: database.query(parts) == [(burst // 3,)] * 3, "each has its share")
+        time.sleep(burst / rate)  # as long as it takes to save up
+        client.enqueue_many([crew.jobs.note.call(number=number) for number in range(2 * burst)])
+    wait_for(lambda: len(crew.ledger.read("started")) >= burst, "they have spent it")
+    assert {entry.pid for entry in crew.ledger.read("started")} == {worker.pid for worker in workers}
+    for victim in workers[:2]:
+        victim.kill()
+    crew.start(config)
+    database.wait_finished(60)
+    shares = f"""
+        SELECT share.rate FROM {database.table("queue_share")} AS share
+        JOIN {database.table("worker")} AS worker ON worker.id = share.worker_id AND worker.status = 'alive'
+    """
+    assert worst_excess(starts(database), rate) <= burst + 0.001
+    assert len(starts(database)) >= 2 * burst
+    wait_for(
+        lambda: sum(given for (given,) in database.query(shares)) == rate * MILLIONTHS,
+        "the living have all of it",
+    )
 
 
 def test_a_worker_that_has_not_heard_of_a_limit_gets_nothing(crew: Crew) -> None:

@@ -137,6 +137,8 @@ class AsyncClient:
             takes_lines = self._store.takes_lines
             chains = await run_again(self._store, lambda: batch.write(channel, takes_lines=takes_lines))
             self._hinter.hint(batch.work, has_ridden=channel is not None)
+            if batch.woken:
+                self._hinter.hint(batch.woken)
         else:
             borrowed = await self._store.borrow(tx)
             is_hooked = borrowed.on_commit(partial(self._hinter.hint, batch.work))
@@ -144,6 +146,7 @@ class AsyncClient:
             chains = await adrive(batch.write(channel), borrowed.execute)
             if channel is None and not is_hooked and batch.work:
                 await self._hint_with_commit(borrowed, set(batch.work))
+            await self._hint_with_commit(borrowed, batch.woken)
             for chain in chains:
                 chain.is_tentative = True
         return chains
@@ -270,7 +273,8 @@ class AsyncClient:
         """Why the job does not run, in words: everything that is in its way. Empty if it runs or has ended.
 
         Its time, what it waits for, the job in front of it in its partition key, its queue's pause and limits, how many
-        tenants take turns there, and whether a live worker serves its queue, knows its type and takes its flags.
+        tenants take turns there, whether a live worker serves its queue, knows its type and takes its flags, and which
+        one its partition key belongs to where they share keys out.
         """
         job = await self.get_job(job_id)
         if job.status not in {Status.BLOCKED, Status.PENDING}:

@@ -47,6 +47,7 @@ class Batch:
         is_told = options.get("notify") is not False
         self._told = [call.is_told(options) if call.options_given else is_told for call in self.calls]
         self.given_ids: set[str] = set()
+        self._woken: set[str] = set()
         self._check_ids(generated, ids)
         self._is_guarded = any(document.more is not None and document.is_guarded for document in self.documents)
         if not self.given_ids and not self._is_guarded:
@@ -85,6 +86,11 @@ class Batch:
         return Counter(document.queue for document, is_told in zip(self.documents, self._told, strict=True) if is_told)
 
     @property
+    def woken(self) -> set[str]:
+        """What else is to be told when it is written: queues that got work by that."""
+        return self._woken if any(self._told) else set()
+
+    @property
     def is_all_told(self) -> bool:
         return all(self._told)
 
@@ -98,7 +104,9 @@ class Batch:
             yield from insert_jobs(self.documents, channel, takes_lines=takes_lines)
             return self._created()
         if self._is_guarded:
-            results = yield from enqueue_guarded(self.documents, channel, self.given_ids, self._aliases())
+            results = yield from enqueue_guarded(
+                self.documents, channel, self.given_ids, self._aliases(), woken=self._woken
+            )
         else:
             existing = yield from enqueue_plain(self.documents, channel, self.given_ids, self._aliases())
             if not existing:

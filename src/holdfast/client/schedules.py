@@ -101,8 +101,8 @@ class Schedules:
         who = None if actor is None else checked_name("actor", actor)
         (job_id,) = self._ids.make(1)
         self._store.ensure_ready()
-        chain, queue = run_repeatable(self._store, lambda: run_schedule(whose, which, job_id, who))
-        self._hinter.hint([queue])
+        chain, woken = run_repeatable(self._store, lambda: run_schedule(whose, which, job_id, who))
+        self._hinter.hint(woken)
         return chain
 
     def remove(self, name: str, *, actor: str | None = None, app: str | None = None) -> None:

@@ -98,8 +98,8 @@ class AsyncSchedules:
         who = None if actor is None else checked_name("actor", actor)
         (job_id,) = self._ids.make(1)
         await self._store.ensure_ready()
-        chain, queue = await run_repeatable(self._store, lambda: run_schedule(whose, which, job_id, who))
-        self._hinter.hint([queue])
+        chain, woken = await run_repeatable(self._store, lambda: run_schedule(whose, which, job_id, who))
+        self._hinter.hint(woken)
         return chain
 
     async def remove(self, name: str, *, actor: str | None = None, app: str | None = None) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from holdfast.model.job import Job
 from holdfast.model.operating import QueueRecord, WorkerRecord
+from holdfast.model.ring import ANYBODYS_AFTER, Ring, bucket_of
 from holdfast.model.status import Status
 
 #: so many of the children that a job waits for are named
@@ -98,6 +99,8 @@ def reasons_not_to_run(
     of_time = _of_wait(own, now) if own is not None and job.ready_at > now else _of_time(job, now)
     found = [*of_time, *_of_key(job, ahead), *_of_turn(job, turn)]
     found += [*_of_queue(job, queue), *_of_workers(job, workers)]
+    if ahead is None and not job.held:
+        found += _of_ring(job, workers, now)
     if queue is not None and ahead is None:
         found[:0] = _of_limits(job, queue, now)
     return found or ["nothing is in its way: the next worker with a free slot takes it"]
@@ -201,7 +204,7 @@ def _of_limits(job: Job, queue: QueueRecord, now: datetime) -> Iterator[str]:
 
 
 def _of_workers(job: Job, workers: Sequence[WorkerRecord]) -> Iterator[str]:
-    serving = [worker for worker in workers if worker.status == "alive" and job.queue in worker.queues]
+    serving = _serving(job, workers)
     if not serving:
         yield f"no live worker serves queue {job.queue!r}"
         return
@@ -214,6 +217,27 @@ def _of_workers(job: Job, workers: Sequence[WorkerRecord]) -> Iterator[str]:
     if all(refused):
         named = ", ".join(sorted(set.union(*refused)))
         yield f"every live worker of queue {job.queue!r} that knows its type forbids flags of it: {named}"
+
+
+def _of_ring(job: Job, workers: Sequence[WorkerRecord], now: datetime) -> Iterator[str]:
+    """Whose its partition key is, while all who could take it leave it to that one.
+
+    By who is registered as alive: the workers go by who was heard lately, which may differ for some seconds.
+    """
+    serving = _serving(job, workers)
+    left = job.ready_at + ANYBODYS_AFTER - now
+    if job.partition_key is None or not timedelta() < left <= ANYBODYS_AFTER:
+        return
+    ring = {worker.id for worker in serving if worker.metadata.get("affinity") == "ring"}
+    if len(ring) == len(serving) > 1:
+        bucket = bucket_of(job.partition_key)
+        owner = Ring(ring).owners[bucket]
+        others = f"others take it in {_duration(left.total_seconds())}"
+        yield f"its partition key is in bucket {bucket} of queue {job.queue!r}, which is worker {owner}'s; {others}"
+
+
+def _serving(job: Job, workers: Sequence[WorkerRecord]) -> list[WorkerRecord]:
+    return [worker for worker in workers if worker.status == "alive" and job.queue in worker.queues]
 
 
 def _listed(worker: WorkerRecord, name: str, unknown: list[str]) -> list[Any]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterable
+from datetime import timedelta
 from functools import lru_cache
 
 BUCKETS = 1024
+#: what has been due for so long is anybody's, whoever owns its bucket; the statements that claim have it as a literal
+ANYBODYS_AFTER = timedelta(seconds=10)
 #: what all workers may own together: a tenth more than there is, so that nobody is above 1.1 times the average
 _PLACES = BUCKETS * 11 // 10
 _NUMBERS = tuple(range(BUCKETS))

@@ -65,10 +65,20 @@ class _Round:
 
 
 def enqueue_guarded(
-    jobs: Sequence[JobDocument], channel: str | None, given_ids: Collection[str] = (), aliases: Aliases | None = None
+    jobs: Sequence[JobDocument],
+    channel: str | None,
+    given_ids: Collection[str] = (),
+    aliases: Aliases | None = None,
+    *,
+    woken: set[str] | None = None,
 ) -> Operation[list[Enqueued]]:
-    """Insert `jobs`, or find or replace those that hold their keys; the results are in the same order."""
+    """Insert `jobs`, or find or replace those that hold their keys; the results are in the same order.
+
+    - `woken` gets the queues that got work because other jobs gave way; and, where there is a channel, those of jobs
+      that were replaced: a hint goes out with the commit for what is inserted only.
+    """
     yield ATOMICALLY
+    woken = set() if woken is None else woken
     jobs = [_copy(job) for job in jobs]  # whoever repeats this after a conflict starts from what was sent
     refuse_cycles_within(jobs)
     _refuse_kept_blockers(jobs)
@@ -88,8 +98,11 @@ def enqueue_guarded(
         plan = yield from _decide(jobs, places, results, names, is_repeated=is_repeated)
         if number == 0:  # who comes later in the batch with the same key has no blockers
             blocking = yield from _hold(jobs, plan, results, new)
-        yield from _write(jobs, plan, results, blocking, channel, given_ids, names)
-    yield from settle_chains(blocking.failed, ended_here=False)
+        woken |= yield from _make_room(jobs, plan, blocking, names)
+        if channel is not None:
+            woken.update(jobs[place].queue for place in plan.replaced)
+        yield from _create(jobs, plan, results, blocking, channel, given_ids, names)
+    woken |= yield from settle_chains(blocking.failed, ended_here=False)
     for job, result in zip(jobs, results, strict=True):
         if result.outcome is not Outcome.KEPT and blocking.cancels(job):
             result.status = Status.CANCELLED
@@ -234,7 +247,25 @@ def _hold(
     return blocking
 
 
-def _write(  # noqa: PLR0917 - the parts of one enqueue
+def _make_room(jobs: Sequence[JobDocument], plan: _Round, blocking: Blocking, aliases: Aliases) -> Operation[set[str]]:
+    """What holds the keys gives them up, or becomes what is sent; the queues that got work by that."""
+    woken: set[str] = set()
+    replaced = [jobs[place] for place in plan.replaced]
+    if plan.overdue:
+        # Now rather than by the next sweep: a claim that began in time must not start it beside its successor.
+        freed = yield Statement("expire_holders", {"jobs": to_json(sorted(plan.overdue)).decode()})
+        woken.update(queue for (queue,) in freed)
+        woken |= yield from settle_chains(set(plan.overdue.values()), patient=False)
+    if plan.pointed:
+        yield Statement("point_keys", {"keys": to_json(_entries(jobs, plan.pointed, aliases)).decode()})
+    if replaced:
+        rows = yield Statement("replace_jobs", {"jobs": msgspec.json.encode(replaced).decode()})
+        woken.update(left_queue for _, _, left_queue in rows if left_queue is not None)
+        yield from add_blockers(replaced, blocking)
+    return woken
+
+
+def _create(  # noqa: PLR0917 - the parts of one enqueue
     jobs: Sequence[JobDocument],
     plan: _Round,
     results: list[Enqueued],
@@ -243,16 +274,6 @@ def _write(  # noqa: PLR0917 - the parts of one enqueue
     given_ids: Collection[str],
     aliases: Aliases,
 ) -> Operation[None]:
-    replaced = [jobs[place] for place in plan.replaced]
-    if plan.overdue:
-        # Now rather than by the next sweep: a claim that began in time must not start it beside its successor.
-        yield Statement("expire_holders", {"jobs": to_json(sorted(plan.overdue)).decode()})
-        yield from settle_chains(set(plan.overdue.values()), patient=False)
-    if plan.pointed:
-        yield Statement("point_keys", {"keys": to_json(_entries(jobs, plan.pointed, aliases)).decode()})
-    if replaced:
-        yield Statement("replace_jobs", {"jobs": msgspec.json.encode(replaced).decode()})
-        yield from add_blockers(replaced, blocking)
     if plan.created:
         created = [jobs[place] for place in plan.created]
         existing = yield from enqueue_jobs(created, channel, given_ids, aliases)

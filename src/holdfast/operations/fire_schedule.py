@@ -70,7 +70,8 @@ def fire_schedule(app: str, name: str, make_ids: MakeIds) -> Operation[Fired]:
         # The first of them will be unfinished when the next one comes.
         ticks = [] if (yield from _is_unfinished(record)) else ticks[:1]
     jobs = [tick_job(record, template, tick, job_id) for tick, job_id in zip(ticks, make_ids(len(ticks)), strict=True)]
-    enqueued: list[Enqueued] = (yield from within(enqueue_guarded(jobs, None))) if jobs else []
+    woken: set[str] = set()
+    enqueued: list[Enqueued] = (yield from within(enqueue_guarded(jobs, None, woken=woken))) if jobs else []
     yield Statement(
         "advance_schedule",
         {
@@ -85,19 +86,20 @@ def fire_schedule(app: str, name: str, make_ids: MakeIds) -> Operation[Fired]:
         enqueued=len(jobs),
         overlapped=len(due.ticks) - len(ticks),
         is_more=due.next_at is not None and due.next_at <= now,
-        queues={job.queue for job in jobs},
+        queues=woken.union(job.queue for job in jobs),
     )
 
 
-def run_schedule(app: str, name: str, job_id: str, actor: str | None) -> Operation[tuple[Chain[Any], str]]:
-    """Enqueue its job now, beside its ticks, be it paused or not; the chain, and its queue."""
+def run_schedule(app: str, name: str, job_id: str, actor: str | None) -> Operation[tuple[Chain[Any], set[str]]]:
+    """Enqueue its job now, beside its ticks, be it paused or not; the chain, and the queues that got work."""
     yield ATOMICALLY
     _, (record, template) = yield from lock_schedule(app, name)
     if record.retired_at is not None:
         raise InvalidOption("name", name, "is retired: the code of the app does not have it any more")
     job = extra_job(name, template, job_id)
+    woken = {job.queue}
     if job.is_guarded:
-        (result,) = yield from within(enqueue_guarded([job], None))
+        (result,) = yield from within(enqueue_guarded([job], None, woken=woken))
     else:
         yield from within(enqueue_plain([job], None))
         result = Enqueued(job_id)
@@ -112,7 +114,7 @@ def run_schedule(app: str, name: str, job_id: str, actor: str | None) -> Operati
         },
     )
     yield from record_schedule("run_schedule", app, name, actor, result.outcome, chain_id=result.id)
-    return Chain(result.id, job.type_name, result.status, result.outcome, result.superseded), job.queue
+    return Chain(result.id, job.type_name, result.status, result.outcome, result.superseded), woken
 
 
 def _is_unfinished(record: ScheduleRecord) -> Operation[bool]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from holdfast import App
+from holdfast.model.ring import Ring
 from holdfast.model.scan_position import Lane
+from holdfast.model.taste import taste
 from holdfast.operations.claim_jobs import claim_jobs, find_lanes
+from holdfast.operations.worker_life import WorkerIdentity, register_worker
+from tests.conformance.client.conftest import Place, settled
 
 
 def test_a_job_behind_another(tmp_path: Path) -> None:
@@ -70,3 +75,33 @@ def test_a_job_of_a_tenant_that_takes_turns(tmp_path: Path) -> None:
             "it is behind 3 other jobs of its tenant 'acme'",
         ]
     app.close()
+
+
+async def test_a_key_that_is_another_workers(place: Place) -> None:
+    """The worker that is named takes the job at once, and nobody else on the ring does."""
+
+    @place.app.job(partition_key=lambda number: f"order:{number}")
+    def book(number: int) -> None: ...
+
+    store = place.app.store.sync()
+    members = ["ada", "bob", "cleo"]
+    for member in members:
+        identity = WorkerIdentity(id=member, version="1", queues=["default"], metadata={"affinity": "ring"})
+        store.run(partial(register_worker, identity))
+    chain = await settled(place.client.enqueue(book.call(number=1)))
+    (told,) = await settled(place.client.explain(chain))
+    assert told.startswith("its partition key is in bucket ")
+    assert " of queue 'default', which is worker " in told
+    (owner,) = [member for member in members if f" worker {member}'s; others take it in " in told]
+    ring = Ring(members)
+    claimed_by = []
+    for member in sorted(members, key=lambda member: member == owner):
+        only = taste(owned={"default": ring.owned_by(member)})
+        lanes = [
+            Lane(lane.queue, lane.priority, lane.ready_at, lane.seq - 1)
+            for lane in store.run(lambda: find_lanes(["default"]), read_only=True)
+        ]
+        claim = store.run(partial(claim_jobs, member, lanes, 10, timedelta(minutes=1), taste=only))
+        claimed_by += [member for _ in claim]
+    assert claimed_by == [owner]
+    store.close()

@@ -8,7 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.conformance.worker.conftest import BRISK, Ground, Hand
+from holdfast import DeadLetter, Dedup
+from tests.conformance.worker.conftest import BRISK, Ground, Hand, settled
 
 #: far longer than a test is patient
 PATIENT = replace(BRISK, poll=timedelta(seconds=120))
@@ -66,3 +67,60 @@ async def test_a_running_job_is_deleted(live_ground: Ground) -> None:
         await ground.client.delete_chains([first.id])
         await ground.until(lambda: ground.seen == [1, 2])
         gate.set()
+
+
+@pytest.mark.parametrize("way", ["settled", "replaced", "replaced in a transaction"])
+async def test_a_job_gives_way_to_something_else(live_ground: Ground, way: str) -> None:
+    """Cancelled with what it waits for, or replaced by one of another queue: the next one of its key starts at once."""
+    ground = live_ground
+
+    async def work(hand: Hand, number: int) -> None:
+        ground.seen.append(number)
+
+    async def fail(_: Hand) -> None:
+        raise DeadLetter("no")
+
+    job = ground.job(work, partition_key="k")
+    spoilt = ground.job(fail, queue="elsewhere")
+    async with ground.app.worker(config=replace(PATIENT, queues=["default"])):
+        blocker = await ground.client.enqueue(spoilt.call())
+        waiting = job.call(number=1).options(dedup=Dedup("first", on_conflict="replace"))
+        if way == "settled":
+            await ground.client.enqueue(waiting, blockers=[blocker], on_blocker_failure="cancel")
+        else:
+            await ground.client.enqueue(waiting, delay=3600)
+        await ground.client.enqueue(job.call(number=2))
+        await ground.client.enqueue(job.call(number=3).options(partition_key="other"))
+        await ground.until(lambda: ground.seen == [3])
+        await ground.until(lambda: ground.sql("SELECT 1 FROM {job} WHERE held"))
+        await asyncio.sleep(0.5)
+        if way == "settled":
+            async with ground.app.worker(config=replace(PATIENT, queues=["elsewhere"])):
+                await ground.until(lambda: ground.seen == [3, 2])
+        elif way == "replaced":
+            await ground.client.enqueue(waiting, queue="elsewhere")
+            await ground.until(lambda: ground.seen == [3, 2])
+        else:
+            connection = await ground.connect()
+            await ground.client.enqueue(waiting, queue="elsewhere", tx=connection)
+            await settled(connection.commit())
+            await settled(connection.close())
+            await ground.until(lambda: ground.seen == [3, 2])
+
+
+async def test_a_job_that_is_replaced_in_a_transaction(live_ground: Ground) -> None:
+    """It was to start in an hour and starts at once now: its queue is told with the commit."""
+    ground = live_ground
+
+    async def work(hand: Hand, number: int) -> None:
+        ground.seen.append(number)
+
+    job = ground.job(work, dedup=lambda number: Dedup("k", on_conflict="replace"))
+    async with ground.app.worker(config=PATIENT):
+        await ground.client.enqueue(job.call(number=1), delay=3600)
+        await asyncio.sleep(0.5)
+        connection = await ground.connect()
+        await ground.client.enqueue(job.call(number=2), tx=connection)
+        await settled(connection.commit())
+        await settled(connection.close())
+        await ground.until(lambda: ground.seen == [2])

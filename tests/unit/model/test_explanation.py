@@ -10,6 +10,7 @@ import pytest
 from holdfast.model.explanation import reasons_not_to_run
 from holdfast.model.job import Job
 from holdfast.model.operating import QueueRecord, WorkerRecord
+from holdfast.model.ring import Ring, bucket_of
 from holdfast.model.status import Status
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -154,6 +155,41 @@ def test_one_worker_is_enough() -> None:
     refusing = worker(metadata={"types": ["send"], "forbidden_flags": ["gpu"]})
     assert len(reasons(job(flags=["gpu"]), workers=[refusing, worker(metadata={})])) == 1
     assert reasons(job(flags=["gpu"]), workers=[refusing, worker(metadata={})])[0].startswith("nothing is in its way")
+
+
+def on_ring(name: str, **fields: Any) -> WorkerRecord:
+    return worker(**({"id": name, "metadata": {"types": ["send"], "affinity": "ring"}} | fields))
+
+
+def test_a_key_of_another_worker() -> None:
+    """Told until anybody may take it, of a job that its owner could take right now."""
+    waiting = job(partition_key="k", ready_at=NOW - timedelta(seconds=4))
+    ring = [on_ring("w1"), on_ring("w2"), on_ring("w3")]
+    bucket = bucket_of("k")
+    told = (
+        f"its partition key is in bucket {bucket} of queue 'mail', which is worker "
+        f"{Ring(['w1', 'w2', 'w3']).owners[bucket]}'s; others take it in 6.0 seconds"
+    )
+    assert reasons(waiting, workers=ring) == [told]
+    others = [on_ring("w4", status="draining"), on_ring("w5", status="dead"), on_ring("w6", queues=["web"])]
+    assert reasons(waiting, workers=[*ring, *others]) == [told]
+
+
+@pytest.mark.parametrize(
+    ("fields", "workers"),
+    [
+        ({"partition_key": None}, [on_ring("w1"), on_ring("w2")]),
+        ({"ready_at": NOW - timedelta(seconds=10)}, [on_ring("w1"), on_ring("w2")]),
+        ({"ready_at": NOW + timedelta(seconds=1)}, [on_ring("w1"), on_ring("w2")]),
+        ({"held": True}, [on_ring("w1"), on_ring("w2")]),
+        ({}, [on_ring("w1")]),
+        ({}, [on_ring("w1"), on_ring("w2"), worker(id="w3")]),
+    ],
+)
+def test_a_key_that_anybody_takes(fields: dict[str, Any], workers: list[WorkerRecord]) -> None:
+    """None, one that is due for long, not yet, or held; workers that are alone or take what they find."""
+    told = reasons(job(**({"partition_key": "k"} | fields)), workers=workers)
+    assert not any("bucket" in reason for reason in told)
 
 
 def test_several_at_once() -> None:

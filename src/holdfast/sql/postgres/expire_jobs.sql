@@ -1,6 +1,7 @@
 -- expire_jobs: cancel up to /*limit*/500 jobs that nobody started by the time they were given.
 -- params: now timestamptz
--- returns: id text, outcome text ('expired'; and of the dependants 'woken' and 'unsettled', as in complete_jobs)
+-- returns: id text, outcome text ('expired'; of the dependants 'woken' and 'unsettled', as in complete_jobs; and 'woken' of
+--   the queues in which the next job of a partition key may be claimed by this)
 -- concurrency: claims leave these jobs alone, so nobody starts one that is being cancelled; locked rows are left for the
 --   next round.
 -- locks: job rows in order of expiry, then their chains' dependants by id; never waited for.
@@ -19,7 +20,7 @@ expired AS (
         finished_at = coalesce(CAST(:now AS timestamptz), statement_timestamp()),
         last_attempt_error = json_build_object('type', 'Expired', 'message', 'not started by ' || (expires_at AT TIME ZONE 'UTC') || ' UTC')
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM overdue))
-    RETURNING id, chain_id
+    RETURNING id, chain_id, queue, partition_key IS NOT NULL AND (NOT held OR limited) AS has_left
 ),
 settled AS MATERIALIZED (
     SELECT unsettled, woken_queue
@@ -28,5 +29,7 @@ settled AS MATERIALIZED (
     WHERE ended IS NOT NULL
 )
 SELECT id::text, 'expired' AS outcome FROM expired
+UNION ALL
+SELECT DISTINCT queue, 'woken' FROM expired WHERE has_left
 UNION ALL
 SELECT coalesce(unsettled::text, woken_queue), CASE WHEN unsettled IS NULL THEN 'woken' ELSE 'unsettled' END FROM settled;

@@ -1,6 +1,6 @@
 -- replace_jobs: give waiting first jobs of chains a new content, as if they had been enqueued only now.
 -- params: now timestamptz, jobs json
--- returns: id text, status text
+-- returns: id text, status text, left_queue text (where the next job of a partition key may be claimed by this, or null)
 -- concurrency: the rows are locked by judge_keys, which found them pending or blocked. The place in the order of enqueue
 --   stays, and that in its partition key if this stays the same; revision grows.
 -- locks: none that the transaction does not have; steps, signals and blockers of the jobs.
@@ -57,12 +57,18 @@ replaced AS (
         last_attempt_at = NULL,
         duration_ms = NULL
     FROM sent,
+         LATERAL (
+             SELECT old.queue AS old_queue, old.partition_key AS old_key, old.held AND NOT old.limited AS had_others_in_front
+             FROM /*schema.*/job AS old WHERE old.id = sent.id
+         ) AS before,
          LATERAL (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock,
          LATERAL (
              SELECT greatest(moment, coalesce(sent.scheduled_at, moment + delay_ms * interval '1 millisecond')) AS due
          ) AS schedule,
          LATERAL (SELECT coalesce(more ->> 'on_conflict', '') = 'replace_keep_schedule' AS keeps_schedule) AS asked
     WHERE job.id = sent.id
-    RETURNING job.id, job.status
+    RETURNING job.id, job.status,
+        CASE WHEN old_key IS NOT NULL AND NOT had_others_in_front
+                  AND (job.queue <> old_queue OR job.partition_key IS DISTINCT FROM old_key) THEN old_queue END AS left_queue
 )
-SELECT id::text, status FROM replaced;
+SELECT id::text, status, left_queue FROM replaced;

@@ -1,7 +1,7 @@
 -- expire_jobs: cancel up to /*limit*/500 jobs that nobody started by the time they were given.
 -- params: now timestamptz
--- returns: id text, outcome text ('expired'; and 'unsettled' = a chain with dependants, to be settled in the same
---   transaction)
+-- returns: id text, outcome text ('expired'; 'unsettled' = a chain with dependants, to be settled in the same
+--   transaction; and 'woken' = a queue in which the next job of a partition key may be claimed by this)
 -- concurrency: inside a write transaction; claims leave these jobs alone.
 -- locks: the database's write lock.
 -- part: overdue
@@ -12,6 +12,10 @@ FROM (
     ORDER BY expires_at
     LIMIT /*limit*/500
 );
+-- part: freed
+SELECT json_group_array(DISTINCT queue) AS freed
+FROM json_each(:overdue) CROSS JOIN /*schema.*/job AS job ON job.seq = value
+WHERE job.partition_key IS NOT NULL AND (job.held = 0 OR job.limited = 1);
 -- part: expired
 UPDATE /*schema.*/job AS job
 SET status = 'cancelled', finished_at = :now,
@@ -25,4 +29,6 @@ SELECT DISTINCT job.chain_id, 'unsettled'
 FROM json_each(:overdue)
 CROSS JOIN /*schema.*/job AS job ON job.seq = value
 CROSS JOIN /*schema.*/job_blocker AS job_blocker ON job_blocker.blocked_by_chain_id = job.chain_id
-WHERE NOT job_blocker.is_resolved;
+WHERE NOT job_blocker.is_resolved
+UNION ALL
+SELECT value, 'woken' FROM json_each(:freed);

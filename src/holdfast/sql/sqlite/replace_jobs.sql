@@ -1,6 +1,6 @@
 -- replace_jobs: give waiting first jobs of chains a new content, as if they had been enqueued only now.
 -- params: now timestamptz, jobs json
--- returns: id text, status text
+-- returns: id text, status text, left_queue text (where the next job of a partition key may be claimed by this, or null)
 -- concurrency: inside the write transaction of judge_keys, which found them pending or blocked. The place in the order of
 --   enqueue stays, and that in its partition key if this stays the same; revision grows.
 -- locks: the database's write lock.
@@ -10,6 +10,10 @@ DELETE FROM /*schema.*/job_step WHERE job_id IN (SELECT json_extract(value, '$.i
 DELETE FROM /*schema.*/job_signal WHERE chain_id IN (SELECT json_extract(value, '$.id') FROM json_each(:jobs));
 -- part: without_blockers
 DELETE FROM /*schema.*/job_blocker WHERE job_id IN (SELECT json_extract(value, '$.id') FROM json_each(:jobs));
+-- part: before
+SELECT json_group_object(job.id, json_object('queue', job.queue, 'partition_key', job.partition_key)) AS before
+FROM json_each(:jobs) CROSS JOIN /*schema.*/job AS job ON job.id = json_extract(value, '$.id')
+WHERE job.partition_key IS NOT NULL AND (job.held = 0 OR job.limited = 1);
 -- part: replaced
 UPDATE /*schema.*/job AS job
 SET queue = sent.queue, priority = sent.priority, input = sent.input,
@@ -58,4 +62,10 @@ FROM (
 ) AS sent
 WHERE job.id = sent.id;
 -- part: outcomes
-SELECT job.id, job.status FROM json_each(:jobs) CROSS JOIN /*schema.*/job AS job ON job.id = json_extract(value, '$.id');
+SELECT job.id, job.status,
+       CASE WHEN job.queue <> json_extract(before.value, '$.queue')
+                 OR job.partition_key IS NOT json_extract(before.value, '$.partition_key')
+            THEN json_extract(before.value, '$.queue') END AS left_queue
+FROM json_each(:jobs) AS sent
+CROSS JOIN /*schema.*/job AS job ON job.id = json_extract(sent.value, '$.id')
+LEFT JOIN json_each(:before) AS before ON before.key = job.id;

@@ -2,7 +2,7 @@
 -- params: now timestamptz, chains json, patient boolean, ended_here boolean
 -- returns: unsettled text, woken_queue text (unsettled is always null: nobody else can have a row locked)
 -- concurrency: inside a write transaction. What asked to be cancelled is, and so on along the graph; what waits for
---   nothing more becomes pending. Chains that have not ended are passed over; telling again changes nothing. patient is PostgreSQL's,
+--   nothing more becomes pending. What is cancelled may have held up others of its partition key. Chains that have not ended are passed over; telling again changes nothing. patient is PostgreSQL's,
 --   ended_here is PostgreSQL's.
 -- locks: the database's write lock.
 -- part: failed
@@ -20,6 +20,13 @@ WITH RECURSIVE failed (chain_id) AS (
     WHERE NOT job_blocker.is_resolved AND job.status = 'blocked' AND job.on_blocker_failure = 'cancel'
 )
 SELECT json_group_array(chain_id) AS failed FROM failed;
+-- part: left_queues
+SELECT json_group_array(DISTINCT job.queue) AS left_queues
+FROM json_each(:failed)
+CROSS JOIN /*schema.*/job_blocker AS job_blocker ON job_blocker.blocked_by_chain_id = value
+CROSS JOIN /*schema.*/job AS job ON job.id = job_blocker.job_id
+WHERE NOT job_blocker.is_resolved AND job.status = 'blocked' AND job.on_blocker_failure = 'cancel'
+  AND job.partition_key IS NOT NULL AND (job.held = 0 OR job.limited = 1);
 -- part: cancelled
 UPDATE /*schema.*/job AS job
 SET status = 'cancelled', finished_at = :now,
@@ -72,4 +79,6 @@ WHERE job.id = counted.job_id;
 -- part: woken
 SELECT DISTINCT NULL AS unsettled, job.queue AS woken_queue
 FROM json_each(:counted) CROSS JOIN /*schema.*/job AS job ON job.id = json_extract(value, '$.job_id')
-WHERE job.status = 'pending';
+WHERE job.status = 'pending'
+UNION
+SELECT NULL, value FROM json_each(:left_queues);

@@ -6,14 +6,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 from holdfast.model.call import Extras, JobDocument
+from holdfast.model.clock import iso
 from holdfast.model.ring import bucket_of
 from holdfast.model.status import Status
 from holdfast.operations.claim_jobs import ClaimedJob, key_place
 from holdfast.operations.complete_jobs import Completion, complete_jobs
 from holdfast.operations.complete_outside import OutsideCompletion, complete_outside
 from holdfast.operations.continue_jobs import Continuation, continue_jobs
+from holdfast.operations.enqueue_guarded import enqueue_guarded
 from holdfast.operations.expire_jobs import expire_jobs
 from holdfast.operations.find_ahead import find_ahead
 from holdfast.operations.snooze_jobs import Postponement, snooze_jobs
@@ -264,6 +267,73 @@ async def one_that_was_yet_to_come_leaves(h: Harness) -> None:
         (job,) = await _all_claimable(h)
         await h.complete(lease_of(job))
         assert (await take_away(h, await h.put_one())).woken == set()
+
+
+@CASES
+async def one_that_is_cancelled_with_what_it_waits_for_leaves(h: Harness) -> None:
+    """Whoever serves its queue is told by what ended the other; also of what is cancelled because of this."""
+    (lease,) = await h.put_and_claim()
+    first = document(queue="a", more=keyed(blockers=[lease.id], on_blocker_failure="cancel"))
+    second = document(queue="b", more=keyed(blockers=[first.id], on_blocker_failure="cancel"))
+    plain = document(queue="c", more=Extras(blockers=[first.id], on_blocker_failure="cancel"))
+    await send(h, first)
+    await send(h, second, plain)
+    behind = [await h.put_one(queue=queue, more=keyed()) for queue in ("a", "b")]
+    assert await h.claim(queues=["a", "b", "c"]) == []
+    settlement = await h.fail(lease, is_final=True)
+    assert settlement.woken == {"a", "b"}
+    assert sorted(ids_of(await h.claim(queues=["a", "b", "c"]))) == sorted(behind)
+
+
+@CASES
+async def one_that_expires_leaves(h: Harness) -> None:
+    """By the sweep, or because somebody takes its deduplication key."""
+    for sweep in (True, False):
+        more = keyed(expires_at=iso(h.now + timedelta(minutes=1)), deduplication_key="d", deduplication_scope="pending")
+        await send_one(h, document(queue="a", more=more, delay_ms=3_600_000))
+        behind = await h.put_one(queue="a", more=keyed())
+        assert await h.claim(queues=["a"]) == []
+        h.clock.advance(timedelta(minutes=1))
+        if sweep:
+            assert (await h.run(expire_jobs)).woken == {"a"}
+        else:
+            woken: set[str] = set()
+            successor = document(queue="b", more=Extras(deduplication_key="d", deduplication_scope="pending"))
+            await h.run(lambda: enqueue_guarded([successor], None, woken=woken))  # noqa: B023 - run at once
+            assert woken == {"a"}
+        (job,) = await h.claim(queues=["a"])
+        assert job.id == behind
+        await h.complete(lease_of(job))
+
+
+@CASES
+async def one_that_is_replaced_leaves(h: Harness) -> None:
+    """For another queue, or another key: those behind it may run, and whoever serves its queue is told."""
+
+    def first(queue: str, key: str | None, **fields: Any) -> JobDocument:
+        rule: dict[str, Any] = {
+            "deduplication_key": "d",
+            "deduplication_scope": "pending",
+            "on_conflict": "replace",
+        }
+        return document(queue=queue, more=Extras(**rule) if key is None else keyed(key, **rule), **fields)
+
+    async def replaced(job: JobDocument) -> set[str]:
+        woken: set[str] = set()
+        await h.run(lambda: enqueue_guarded([job], None, woken=woken))
+        return woken
+
+    await send_one(h, first("a", "k", delay_ms=3_600_000))
+    (one, two) = [await h.put_one(queue="a", more=keyed(key)) for key in ("k", "l")]
+    holder = await h.claim(queues=["a"])
+    assert ids_of(holder) == [two]
+    assert await replaced(first("a", "k", delay_ms=1_800_000)) == set()
+    assert await replaced(first("a", "l", delay_ms=3_600_000)) == {"a"}
+    (job,) = await h.claim(queues=["a"])
+    assert job.id == one
+    assert await replaced(first("b", "l", delay_ms=3_600_000)) == {"a"}
+    assert await replaced(first("c", None, delay_ms=3_600_000)) == {"b"}
+    assert await replaced(first("d", None)) == set()
 
 
 @CASES

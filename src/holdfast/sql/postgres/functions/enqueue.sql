@@ -296,7 +296,9 @@ BEGIN
             ARRAY(SELECT documents[place] FROM unnest(created || replaced) AS chosen (place)),
             ARRAY(SELECT documents[place] ->> 'id' FROM unnest(replaced) AS chosen (place)));
         IF overdue <> '{}' THEN
-            PERFORM /*schema.*/verb_expire_holders(jobs => to_jsonb(overdue)::text);
+            PERFORM /*schema.*/hint_work(ARRAY(
+                SELECT freed.queue FROM /*schema.*/verb_expire_holders(jobs => to_jsonb(overdue)::text) AS freed
+            ));
             PERFORM /*schema.*/hint_work(ARRAY(
                 SELECT settled.woken_queue FROM /*schema.*/verb_settle_chains(chains => (
                     SELECT jsonb_agg(job.chain_id) FROM /*schema.*/job AS job WHERE job.id = ANY (overdue::/*id*/uuid[]))::text,
@@ -308,8 +310,11 @@ BEGIN
             PERFORM /*schema.*/verb_point_keys(keys => /*schema.*/key_entries(documents, pointed, false));
         END IF;
         IF replaced <> '{}' THEN
-            PERFORM /*schema.*/verb_replace_jobs(jobs => (
-                SELECT jsonb_agg(documents[place]) FROM unnest(replaced) AS chosen (place))::text);
+            PERFORM /*schema.*/hint_work(ARRAY(
+                SELECT written.left_queue FROM /*schema.*/verb_replace_jobs(jobs => (
+                    SELECT jsonb_agg(documents[place]) FROM unnest(replaced) AS chosen (place))::text) AS written
+                WHERE written.left_queue IS NOT NULL
+            ));
             PERFORM /*schema.*/add_blockers(ARRAY(SELECT documents[place] FROM unnest(replaced) AS chosen (place)), statuses);
             PERFORM /*schema.*/hint_work(ARRAY(SELECT documents[place] ->> 'queue' FROM unnest(replaced) AS chosen (place)));
         END IF;

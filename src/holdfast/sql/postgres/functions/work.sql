@@ -140,8 +140,10 @@ $body$;
 -- part: claim
 -- Up to `max_jobs` jobs in claim order, under a lease. A suspect (a job whose worker died) comes alone, and only to a
 -- worker that holds nothing: if it kills this one too, nobody else is to blame. While one runs nothing else is claimed.
--- Limited queues come one by one, as far as the worker's share of each goes, then all others together; of each, jobs that go
--- by tenant in their turn, beside which the others are one tenant more. Whose turn is next is kept with the worker, by queue.
+-- Limited queues come one by one, as far as the worker's share of each goes, and those that are fair by tenant; all others
+-- together. Which of these comes first is drawn anew each time, each queue counting once: one that always came first would
+-- leave nothing to the others as long as it has enough. Of each, jobs that go by tenant come in their turn, beside which the
+-- others are one tenant more. Whose turn is next is kept with the worker, by queue.
 -- Of concurrency keys with limits nothing comes at REPEATABLE READ and SERIALIZABLE: who counts there does not see what others
 -- have claimed meanwhile.
 CREATE OR REPLACE FUNCTION /*schema.*/claim(
@@ -171,6 +173,7 @@ DECLARE
     room integer;
     own integer;
     fair text[];
+    apart text[];
     turns jsonb;
     seen text;
 BEGIN
@@ -203,7 +206,15 @@ BEGIN
         claimed := /*schema.*/claim_first_suspect(worker, wanted, lease_ms);
     END IF;
     IF claimed = '{}' THEN
-        FOREACH one IN ARRAY array_cat(limited, ARRAY(SELECT unnest(fair) EXCEPT SELECT unnest(limited))) || ARRAY[NULL::text] LOOP
+        apart := array_cat(limited, ARRAY(SELECT unnest(fair) EXCEPT SELECT unnest(limited)));
+        FOREACH one IN ARRAY ARRAY(
+            SELECT drawn.name FROM (
+                SELECT alone.name, 1 AS weight FROM unnest(apart) AS alone (name)
+                UNION ALL
+                SELECT NULL, greatest(cardinality(queues) - cardinality(apart), 1)
+            ) AS drawn
+            ORDER BY random() ^ (1.0 / drawn.weight) DESC
+        ) LOOP
             SELECT jsonb_agg(lane ORDER BY place) INTO some_lanes FROM jsonb_array_elements(lanes) WITH ORDINALITY AS asked (lane, place)
             WHERE CASE WHEN one IS NULL THEN NOT rooms ? (lane ->> 'queue') AND lane ->> 'queue' <> ALL (coalesce(fair, '{}'))
                        ELSE lane ->> 'queue' = one END;

@@ -485,6 +485,7 @@ REVOKE ALL ON FUNCTION /*schema.*/seen_chains(/*id*/uuid[]) FROM PUBLIC;
 -- part: settle_dependants
 -- Tell those who wait for chains that these have ended: what waits for nothing more becomes pending, what asked to be
 -- cancelled is, and so on along the graph. Chains that have not ended, or that nobody waits for, are passed over.
+-- What is cancelled may have held up others of its partition key: their queue has got work as well.
 -- A function, because it must look with a snapshot of its own: a job that was enqueued behind a chain while this chain's
 -- last statement was already running is in no snapshot of that statement.
 -- locks: dependants by id; without patience, locked ones are left alone and their chains returned as unsettled.
@@ -500,6 +501,7 @@ DECLARE
     failed /*id*/uuid[];
     waiting /*id*/uuid[];
     locked /*id*/uuid[];
+    left_queues text[];
 BEGIN
     LOOP
         IF ended_here AND current_setting('transaction_isolation') <> 'read committed' THEN
@@ -577,9 +579,11 @@ BEGIN
                   SELECT FROM /*schema.*/job_blocker AS job_blocker
                   WHERE job_blocker.job_id = job.id AND blocked_by_chain_id = ANY (failed) AND NOT is_resolved
               )
-            RETURNING chain_id
+            RETURNING chain_id, queue, partition_key IS NOT NULL AND (NOT held OR limited) AS has_left
         )
-        SELECT coalesce(array_agg(chain_id), '{}') INTO round FROM cancelled;
+        SELECT coalesce(array_agg(chain_id), '{}'), array_agg(DISTINCT queue) FILTER (WHERE has_left)
+        INTO round, left_queues FROM cancelled;
+        RETURN QUERY SELECT NULL::/*id*/uuid, left_queue FROM unnest(left_queues) AS freed (left_queue);
         ended_here := true;
     END LOOP;
 END
