@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -23,6 +23,7 @@ _ID_TYPE = re.compile(r"/\*id\*/uuid")
 _LITERAL = re.compile(r"/\*(limit)\*/\d+")
 _SLOT = re.compile(r"/\*(filters|tail_filters|order|status_order|tenant_order|sources)\*/[\w., ]+")
 _DOCUMENT = re.compile(r"/\*document\*/[\w.]+")
+_SHARED = re.compile(r"/\*(moment)\*/\w+\(\)|/\*(taste)\*/(\w+)")
 _FRAGMENTS = "job_fragments"
 #: of PostgreSQL's names, in bytes; what is longer it cuts without a word
 _LONGEST_NAME = 63
@@ -136,7 +137,7 @@ class SqlLibrary:
         header = _header(raw)
         texts = dict(_split(raw))
         if slots or "/*document*/" in raw:
-            fragments = {part: _COMMENT.sub("", text).strip() for part, text in _split(_read(self.dialect, _FRAGMENTS))}
+            fragments = {part: _with_shared(self.dialect, text) for part, text in _fragments(self.dialect).items()}
             filled = {
                 slot: _BETWEEN.get(slot, ", ").join(
                     f"({fragments[choice]})" if slot.endswith("filters") else fragments[choice] for choice in choices
@@ -226,7 +227,22 @@ def _folder(dialect: str) -> Traversable:
 
 
 def _read(dialect: str, name: str) -> str:
-    return (_folder(dialect) / f"{name}.sql").read_text(encoding="utf-8")
+    """A file's text; what many statements say in the same words is a fragment, and filled in."""
+    return _with_shared(dialect, (_folder(dialect) / f"{name}.sql").read_text(encoding="utf-8"))
+
+
+def _with_shared(dialect: str, text: str) -> str:
+    def fill(match: re.Match[str]) -> str:
+        shared = _with_shared(dialect, _fragments(dialect)[match[1] or match[2]])
+        return re.sub(r"\bjob\.", f"{match[3]}.", shared) if match[3] else shared
+
+    return _SHARED.sub(fill, text)
+
+
+@cache
+def _fragments(dialect: str) -> dict[str, str]:
+    raw = (_folder(dialect) / f"{_FRAGMENTS}.sql").read_text(encoding="utf-8")
+    return {part: _COMMENT.sub("", text).strip() for part, text in _split(raw)}
 
 
 def _split(raw: str) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@
 -- locks: the one row of leader.
 INSERT INTO /*schema.*/leader AS office (name, term, worker_id, elected_at, leased_until)
 SELECT 'maintenance', 1, CAST(:worker AS text), moment, moment + CAST(:lease_ms AS bigint) * interval '1 millisecond'
-FROM (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
+FROM (SELECT /*moment*/statement_timestamp() AS moment) AS clock
 ON CONFLICT (name) DO UPDATE
 SET term = office.term + 1, worker_id = excluded.worker_id, elected_at = excluded.elected_at,
     leased_until = excluded.leased_until

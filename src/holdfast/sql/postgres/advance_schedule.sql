@@ -9,5 +9,5 @@ SET next_at = CAST(:next_at AS timestamptz),
     last_tick_at = coalesce(CAST(:last_tick_at AS timestamptz), last_tick_at),
     last_chain_id = coalesce(CAST(CAST(:last_chain_id AS text) AS /*id*/uuid), last_chain_id),
     last_fired_at = CASE WHEN CAST(CAST(:last_chain_id AS text) AS /*id*/uuid) IS NULL THEN last_fired_at
-                         ELSE coalesce(CAST(:now AS timestamptz), statement_timestamp()) END
+                         ELSE /*moment*/statement_timestamp() END
 WHERE app = CAST(:app AS text) AND name = CAST(:name AS text);

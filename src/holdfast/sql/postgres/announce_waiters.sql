@@ -5,7 +5,7 @@
 -- concurrency: rows of the channel's own; announcing again says that somebody still waits. What others announced an hour
 --   ago and never withdrew died with them, and goes.
 -- locks: rows of the waiter table; those that somebody has locked are left for the next time.
-WITH clock AS (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment),
+WITH clock AS (SELECT /*moment*/statement_timestamp() AS moment),
 forgotten AS (
     DELETE FROM /*schema.*/waiter AS waiter
     WHERE (chain_id, channel) IN (

@@ -4,7 +4,7 @@
 -- concurrency: every job is locked before (lock_chains), and deleted by the same transaction (delete_chains).
 -- locks: none but those of new rows.
 INSERT INTO /*schema.*/job_archive
-SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()), job.*
+SELECT /*moment*/statement_timestamp(), job.*
 FROM /*schema.*/job AS job
 WHERE job.id = ANY (ARRAY(
     SELECT CAST(id AS /*id*/uuid) FROM json_array_elements_text(CAST(CAST(:jobs AS text) AS json)) AS sent (id)

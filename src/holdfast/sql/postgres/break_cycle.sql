@@ -5,7 +5,7 @@
 --   The state is in a CASE to keep the planner off the index of certain states, which it would read as a whole.
 -- locks: job rows that are locked already.
 UPDATE /*schema.*/job AS job
-SET status = 'dead_letter', finished_at = coalesce(CAST(:now AS timestamptz), statement_timestamp()),
+SET status = 'dead_letter', finished_at = /*moment*/statement_timestamp(),
     last_attempt_error = CAST(CAST(:error AS text) AS json)
 WHERE id = CAST(CAST(:job AS text) AS /*id*/uuid) AND CASE WHEN status = 'blocked' THEN true END AND NOT EXISTS (
     SELECT FROM json_to_recordset(CAST(CAST(:links AS text) AS json)) AS link (job_id /*id*/uuid, chain_id /*id*/uuid)

@@ -17,7 +17,7 @@ WITH changed AS (
             'is_chain', coalesce(CAST(cancel_request ->> 'is_chain' AS boolean), false) OR CAST(:chain AS boolean)) END,
         last_attempt_error = CASE WHEN status = 'running' THEN last_attempt_error
                                   ELSE CAST(CAST(:error AS text) AS json) END
-    FROM (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
+    FROM (SELECT /*moment*/statement_timestamp() AS moment) AS clock
     WHERE id = ANY (ARRAY(
         SELECT CAST(id AS /*id*/uuid) FROM json_array_elements_text(CAST(CAST(:jobs AS text) AS json)) AS sent (id)
     )) AND CASE WHEN status IN ('blocked', 'pending', 'running') THEN true END

@@ -13,7 +13,7 @@ WITH known AS (
                OR regexp_replace(place, '/[^/]*(/[^/]*)$', '\1') = regexp_replace(recorded, '/[^/]*(/[^/]*)$', '\1') AND EXISTS (
                    SELECT FROM /*schema.*/worker AS worker
                    WHERE worker.status <> 'dead'
-                     AND worker.last_seen_at > coalesce(CAST(:now AS timestamptz), statement_timestamp())
+                     AND worker.last_seen_at > /*moment*/statement_timestamp()
                                                - CAST(:dead_after_ms AS bigint) * interval '1 millisecond'
                )
            ) AS is_ours
@@ -30,7 +30,7 @@ WITH known AS (
 ),
 written AS (
     INSERT INTO /*schema.*/origin AS origin (is_only, place, recorded_at, recorded_by)
-    SELECT true, place, coalesce(CAST(:now AS timestamptz), statement_timestamp()), CAST(:actor AS text)
+    SELECT true, place, /*moment*/statement_timestamp(), CAST(:actor AS text)
     FROM known WHERE is_ours AND place IS DISTINCT FROM recorded
     ON CONFLICT (is_only) DO UPDATE
     SET place = excluded.place, recorded_at = excluded.recorded_at, recorded_by = excluded.recorded_by

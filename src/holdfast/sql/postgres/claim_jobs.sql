@@ -43,7 +43,7 @@ WITH lane AS MATERIALIZED (
     WHERE queue <> ALL (ARRAY(
         SELECT closed.name FROM /*schema.*/queue AS closed
         WHERE closed.paused_at IS NOT NULL
-              AND (closed.resume_at IS NULL OR closed.resume_at > coalesce(CAST(:now AS timestamptz), statement_timestamp()))
+              AND (closed.resume_at IS NULL OR closed.resume_at > /*moment*/statement_timestamp())
            OR (closed.concurrency IS NOT NULL OR closed.rate IS NOT NULL) AND NOT EXISTS (
               SELECT FROM /*schema.*/queue_share AS share
               WHERE share.queue = closed.name AND share.worker_id = CAST(:worker AS text)
@@ -62,12 +62,9 @@ picked AS MATERIALIZED (
             WHERE lane.tenant IS NULL AND job.status = 'pending' AND NOT job.held AND job.crash_count = 0 AND NOT job.is_fair
               AND job.queue = lane.queue AND job.priority = lane.priority
               AND (job.ready_at, job.seq) > (lane.position, lane.seq)
-              AND job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp())
-              AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp()))
-              AND (CAST(:taste AS text) IS NULL
-                   OR (job.flags IS NULL OR NOT job.flags && lane.forbidden)
-                      AND (lane.mask IS NULL OR job.partition_bucket IS NULL OR substr(lane.mask, job.partition_bucket + 1, 1) = '1'
-                           OR job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp()) - interval '10 seconds'))
+              AND job.ready_at <= /*moment*/statement_timestamp()
+              AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > /*moment*/statement_timestamp())
+              AND /*taste*/job
             ORDER BY job.ready_at, job.seq
             LIMIT /*limit*/100
             FOR NO KEY UPDATE SKIP LOCKED
@@ -81,12 +78,9 @@ picked AS MATERIALIZED (
                 WHERE lane.tenant IS NOT NULL AND job.status = 'pending' AND NOT job.held AND job.crash_count = 0 AND job.is_fair
                   AND job.queue = lane.queue AND job.tenant = lane.tenant AND job.priority = lane.priority
                   AND (job.ready_at, job.seq) > (lane.position, lane.seq)
-                  AND job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp())
-                  AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp()))
-                  AND (CAST(:taste AS text) IS NULL
-                       OR (job.flags IS NULL OR NOT job.flags && lane.forbidden)
-                          AND (lane.mask IS NULL OR job.partition_bucket IS NULL OR substr(lane.mask, job.partition_bucket + 1, 1) = '1'
-                               OR job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp()) - interval '10 seconds'))
+                  AND job.ready_at <= /*moment*/statement_timestamp()
+                  AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > /*moment*/statement_timestamp())
+                  AND /*taste*/job
                 ORDER BY job.ready_at, job.seq
                 LIMIT /*limit*/100
                 FOR NO KEY UPDATE SKIP LOCKED
@@ -99,7 +93,7 @@ admission AS MATERIALIZED (
     SELECT admitted.id, admitted.verdict
     FROM (SELECT array_agg(limit_id) FILTER (WHERE limit_id IS NOT NULL) AS limited FROM picked) AS found,
          LATERAL /*schema.*/admit_jobs(
-             limited, coalesce(CAST(:now AS timestamptz), statement_timestamp()), CAST(:prefetch AS boolean)
+             limited, /*moment*/statement_timestamp(), CAST(:prefetch AS boolean)
          ) AS admitted
     WHERE limited IS NOT NULL
 ),
@@ -118,7 +112,7 @@ dropped AS (
 ),
 marked AS (
     INSERT INTO /*schema.*/prefetch (worker_id, claimed_at)
-    SELECT CAST(:worker AS text), coalesce(CAST(:now AS timestamptz), statement_timestamp())
+    SELECT CAST(:worker AS text), /*moment*/statement_timestamp()
     WHERE CAST(:prefetch AS boolean) AND EXISTS (SELECT FROM picked)
     ON CONFLICT DO NOTHING
 ),
@@ -128,9 +122,9 @@ plain AS (
         attempt = attempt + 1,
         lease_generation = lease_generation + 1,
         leased_by = CAST(:worker AS text),
-        leased_until = coalesce(CAST(:now AS timestamptz), statement_timestamp())
+        leased_until = /*moment*/statement_timestamp()
                        + CAST(:lease_ms AS bigint) * interval '1 millisecond',
-        last_attempt_at = coalesce(CAST(:now AS timestamptz), statement_timestamp())
+        last_attempt_at = /*moment*/statement_timestamp()
     WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM picked
         WHERE key_id IS NULL AND (limit_id IS NULL OR limit_id IN (SELECT id FROM admission WHERE verdict = 'admitted'))
@@ -146,7 +140,7 @@ UNION ALL
 SELECT claimed.*
 FROM (SELECT array_agg(key_id) FILTER (WHERE key_id IS NOT NULL) AS keyed, count(*) AS seen FROM picked) AS found,
      LATERAL /*schema.*/claim_keys(
-         keyed, CAST(:worker AS text), CAST(:lease_ms AS bigint), coalesce(CAST(:now AS timestamptz), statement_timestamp()),
+         keyed, CAST(:worker AS text), CAST(:lease_ms AS bigint), /*moment*/statement_timestamp(),
          CAST(:room AS integer) - seen::integer + cardinality(keyed), CAST(:run AS bigint), CAST(:prefetch AS boolean),
          CAST(:taste AS text)
      ) AS claimed

@@ -27,12 +27,9 @@ WITH picked AS MATERIALIZED (
         WHERE job.status = 'pending' AND NOT job.held AND job.crash_count > 0
           AND job.queue = asked.queue
           AND job.seq <> ALL (ARRAY(SELECT CAST(seq AS bigint) FROM json_array_elements_text(CAST(CAST(:passed AS text) AS json)) AS seen (seq)))
-          AND job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp())
-          AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp()))
-          AND (CAST(:taste AS text) IS NULL
-               OR (job.flags IS NULL OR NOT job.flags && taste.forbidden)
-                  AND (taste.mask IS NULL OR job.partition_bucket IS NULL OR substr(taste.mask, job.partition_bucket + 1, 1) = '1'
-                       OR job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp()) - interval '10 seconds'))
+          AND job.ready_at <= /*moment*/statement_timestamp()
+          AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > /*moment*/statement_timestamp())
+          AND /*taste*/job
         ORDER BY job.ready_at, job.seq
         LIMIT 1
         FOR NO KEY UPDATE SKIP LOCKED
@@ -40,7 +37,7 @@ WITH picked AS MATERIALIZED (
     WHERE asked.queue <> ALL (ARRAY(
         SELECT closed.name FROM /*schema.*/queue AS closed
         WHERE closed.paused_at IS NOT NULL
-              AND (closed.resume_at IS NULL OR closed.resume_at > coalesce(CAST(:now AS timestamptz), statement_timestamp()))
+              AND (closed.resume_at IS NULL OR closed.resume_at > /*moment*/statement_timestamp())
            OR (closed.concurrency IS NOT NULL OR closed.rate IS NOT NULL) AND NOT EXISTS (
               SELECT FROM /*schema.*/queue_share AS share
               WHERE share.queue = closed.name AND share.worker_id = CAST(:worker AS text)
@@ -51,7 +48,7 @@ WITH picked AS MATERIALIZED (
 ),
 admission AS MATERIALIZED (
     SELECT admitted.id, admitted.verdict
-    FROM picked, LATERAL /*schema.*/admit_jobs(ARRAY[limit_id], coalesce(CAST(:now AS timestamptz), statement_timestamp()), false) AS admitted
+    FROM picked, LATERAL /*schema.*/admit_jobs(ARRAY[limit_id], /*moment*/statement_timestamp(), false) AS admitted
     WHERE limit_id IS NOT NULL
 ),
 plain AS (
@@ -60,9 +57,9 @@ plain AS (
         attempt = attempt + 1,
         lease_generation = lease_generation + 1,
         leased_by = CAST(:worker AS text),
-        leased_until = coalesce(CAST(:now AS timestamptz), statement_timestamp())
+        leased_until = /*moment*/statement_timestamp()
                        + CAST(:lease_ms AS bigint) * interval '1 millisecond',
-        last_attempt_at = coalesce(CAST(:now AS timestamptz), statement_timestamp())
+        last_attempt_at = /*moment*/statement_timestamp()
     WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM picked
         WHERE key_id IS NULL AND (limit_id IS NULL OR limit_id IN (SELECT id FROM admission WHERE verdict = 'admitted'))
@@ -79,7 +76,7 @@ SELECT claimed.*
 FROM picked,
      LATERAL /*schema.*/claim_keys(
          ARRAY[key_id], CAST(:worker AS text), CAST(:lease_ms AS bigint),
-         coalesce(CAST(:now AS timestamptz), statement_timestamp()), 1, 0::bigint, false,
+         /*moment*/statement_timestamp(), 1, 0::bigint, false,
          CAST(:taste AS text)
      ) AS claimed
 WHERE key_id IS NOT NULL

@@ -5,6 +5,6 @@
 --   archive for longer than a moment. Up to /*limit*/500 rows at a time is SQLite's.
 -- locks: the archive as a whole, waited for for no more than 100 ms.
 SELECT /*schema.*/close_archive(
-    coalesce(CAST(:now AS timestamptz), statement_timestamp()) - CAST(:keep_ms AS bigint) * interval '1 millisecond',
-    coalesce(CAST(:now AS timestamptz), statement_timestamp())
+    /*moment*/statement_timestamp() - CAST(:keep_ms AS bigint) * interval '1 millisecond',
+    /*moment*/statement_timestamp()
 )::bigint AS closed;

@@ -34,10 +34,10 @@ completed AS (
     SET status = 'completed',
         held = false,
         output = CAST(holding.output AS json),
-        finished_at = coalesce(CAST(:now AS timestamptz), statement_timestamp()),
+        finished_at = /*moment*/statement_timestamp(),
         completed_by = CAST(:worker AS text),
         duration_ms = coalesce(holding.duration_ms, CAST(extract(epoch FROM
-            coalesce(CAST(:now AS timestamptz), statement_timestamp()) - job.last_attempt_at) * 1000 AS bigint)),
+            /*moment*/statement_timestamp() - job.last_attempt_at) * 1000 AS bigint)),
         last_attempt_error = NULL,
         leased_by = NULL,
         leased_until = NULL
@@ -52,7 +52,7 @@ freed AS MATERIALIZED (
     FROM (
         SELECT array_agg(queue) AS queues, array_agg(partition_key) AS keys FROM completed WHERE partition_key IS NOT NULL
     ) AS left_keys,
-         /*schema.*/free_keys(queues, keys, coalesce(CAST(:now AS timestamptz), statement_timestamp()))
+         /*schema.*/free_keys(queues, keys, /*moment*/statement_timestamp())
     WHERE queues IS NOT NULL
 ),
 limits AS MATERIALIZED (
@@ -60,13 +60,13 @@ limits AS MATERIALIZED (
     FROM (
         SELECT array_agg(queue) AS queues, array_agg(concurrency_key) AS keys FROM completed WHERE concurrency_key IS NOT NULL
     ) AS left_limits,
-         /*schema.*/free_limits(queues, keys, coalesce(CAST(:now AS timestamptz), statement_timestamp()))
+         /*schema.*/free_limits(queues, keys, /*moment*/statement_timestamp())
     WHERE queues IS NOT NULL
 ),
 settled AS MATERIALIZED (
     SELECT unsettled, woken_queue
     FROM (SELECT array_agg(chain_id) AS ended FROM completed) AS chains,
-         /*schema.*/settle_dependants(ended, coalesce(CAST(:now AS timestamptz), statement_timestamp()), false)
+         /*schema.*/settle_dependants(ended, /*moment*/statement_timestamp(), false)
 )
 SELECT sent.id::text, CASE WHEN job.status = 'running' THEN 'locked' ELSE 'lost' END AS outcome
 FROM sent LEFT JOIN /*schema.*/job AS job ON job.id = sent.id AND job.lease_generation = sent.lease_generation

@@ -33,7 +33,7 @@ completed AS (
         last_attempt_error = NULL,
         leased_by = NULL,
         leased_until = NULL
-    FROM holding, (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
+    FROM holding, (SELECT /*moment*/statement_timestamp() AS moment) AS clock
     WHERE job.ctid = holding.ctid
     RETURNING job.id, job.queue, job.chain_id, job.chain_type_name, job.chain_index, job.tenant, job.headers,
               job.chain_trace_context, job.partition_key, job.partition_bucket, job.partition_seq, job.ordering, job.is_awaited,

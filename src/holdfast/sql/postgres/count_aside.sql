@@ -34,5 +34,5 @@ WITH counted AS (
 SELECT queue, type_name,
        CASE WHEN kind <> 'suspect' THEN kind WHEN since <= moment THEN 'ready' ELSE 'scheduled' END AS state,
        count(*) AS jobs, (extract(epoch FROM max(moment) - min(since)) * 1000)::bigint AS waiting_ms
-FROM counted, (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
+FROM counted, (SELECT /*moment*/statement_timestamp() AS moment) AS clock
 GROUP BY 1, 2, 3;

@@ -20,5 +20,5 @@ FROM (
      ORDER BY job.ready_at, job.seq
      LIMIT /*limit*/10000)
     LIMIT /*limit*/10000
-) AS waiting, (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
+) AS waiting, (SELECT /*moment*/statement_timestamp() AS moment) AS clock
 GROUP BY 1, 2;

@@ -29,7 +29,7 @@ WITH created AS (
         id /*id*/uuid, type_name text, queue text, priority smallint, input json, scheduled_at timestamptz,
         delay_ms bigint, max_attempts smallint, timeout_ms bigint, tenant text, headers json, more json
     ),
-    LATERAL (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock,
+    LATERAL (SELECT /*moment*/statement_timestamp() AS moment) AS clock,
     LATERAL (
         SELECT greatest(moment, coalesce(scheduled_at, moment + delay_ms * interval '1 millisecond')) AS due
     ) AS schedule

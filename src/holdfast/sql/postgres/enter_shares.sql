@@ -12,7 +12,7 @@ dropped AS (
     DELETE FROM /*schema.*/queue_share AS share WHERE queue = CAST(:queue AS text) AND NOT EXISTS (SELECT FROM limited)
 )
 INSERT INTO /*schema.*/queue_share AS known (queue, worker_id, in_use, changed_at)
-SELECT limited.name, job.leased_by, count(*), coalesce(CAST(:now AS timestamptz), statement_timestamp())
+SELECT limited.name, job.leased_by, count(*), /*moment*/statement_timestamp()
 FROM limited JOIN /*schema.*/job AS job ON job.status = 'running' AND job.queue = limited.name
 GROUP BY limited.name, job.leased_by
 ON CONFLICT (queue, worker_id) DO UPDATE SET in_use = greatest(known.in_use, excluded.in_use);

@@ -7,7 +7,7 @@
 WITH expired AS (
     UPDATE /*schema.*/job AS job
     SET status = 'cancelled',
-        finished_at = coalesce(CAST(:now AS timestamptz), statement_timestamp()),
+        finished_at = /*moment*/statement_timestamp(),
         last_attempt_error = json_build_object('type', 'Expired', 'message', 'not started by ' || (expires_at AT TIME ZONE 'UTC') || ' UTC')
     WHERE id = ANY (ARRAY(
         SELECT CAST(id AS /*id*/uuid) FROM json_array_elements_text(CAST(CAST(:jobs AS text) AS json)) AS sent (id)

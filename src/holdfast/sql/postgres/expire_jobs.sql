@@ -9,7 +9,7 @@ WITH overdue AS MATERIALIZED (
     SELECT job.ctid
     FROM /*schema.*/job AS job
     WHERE job.expires_at IS NOT NULL AND job.attempt = 0 AND job.status IN ('pending', 'blocked')
-      AND job.expires_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp())
+      AND job.expires_at <= /*moment*/statement_timestamp()
     ORDER BY job.expires_at
     LIMIT /*limit*/500
     FOR NO KEY UPDATE SKIP LOCKED
@@ -17,7 +17,7 @@ WITH overdue AS MATERIALIZED (
 expired AS (
     UPDATE /*schema.*/job AS job
     SET status = 'cancelled',
-        finished_at = coalesce(CAST(:now AS timestamptz), statement_timestamp()),
+        finished_at = /*moment*/statement_timestamp(),
         last_attempt_error = json_build_object('type', 'Expired', 'message', 'not started by ' || (expires_at AT TIME ZONE 'UTC') || ' UTC')
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM overdue))
     RETURNING id, chain_id, queue, partition_key IS NOT NULL AND (NOT held OR limited) AS has_left
@@ -25,7 +25,7 @@ expired AS (
 settled AS MATERIALIZED (
     SELECT unsettled, woken_queue
     FROM (SELECT array_agg(chain_id) AS ended FROM expired) AS chains,
-         /*schema.*/settle_dependants(ended, coalesce(CAST(:now AS timestamptz), statement_timestamp()), false)
+         /*schema.*/settle_dependants(ended, /*moment*/statement_timestamp(), false)
     WHERE ended IS NOT NULL
 )
 SELECT id::text, 'expired' AS outcome FROM expired

@@ -43,7 +43,7 @@ ended AS (
         last_attempt_error = coalesce(cancel_request -> 'error', holding.error),
         leased_by = NULL,
         leased_until = NULL
-    FROM holding, (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
+    FROM holding, (SELECT /*moment*/statement_timestamp() AS moment) AS clock
     WHERE job.ctid = holding.ctid
     RETURNING job.id, job.chain_id, job.status, job.lease_generation, job.attempt, job.last_attempt_at, holding.error, moment
 ),

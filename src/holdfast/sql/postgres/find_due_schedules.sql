@@ -5,7 +5,7 @@
 -- locks: none.
 SELECT app, name, ceil(extract(epoch FROM next_at - moment) * 1000)::bigint AS wait_ms
 FROM /*schema.*/schedule AS schedule,
-     (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
+     (SELECT /*moment*/statement_timestamp() AS moment) AS clock
 WHERE paused_at IS NULL AND retired_at IS NULL
-  AND next_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp()) + CAST(:soon_ms AS bigint) * interval '1 millisecond'
+  AND next_at <= /*moment*/statement_timestamp() + CAST(:soon_ms AS bigint) * interval '1 millisecond'
 ORDER BY next_at, app, name;

@@ -8,7 +8,7 @@
 --   handful, and sorts all there is.
 -- locks: none.
 SELECT page.chain_id::text AS chain_id, page.chain_type_name, page.status, page.lease_generation,
-       floor(extract(epoch FROM coalesce(CAST(:now AS timestamptz), statement_timestamp()) - page.finished_at) * 1000)::bigint AS age_ms,
+       floor(extract(epoch FROM /*moment*/statement_timestamp() - page.finished_at) * 1000)::bigint AS age_ms,
        EXISTS (SELECT FROM /*schema.*/waiter AS waiter WHERE waiter.chain_id = page.chain_id) AS is_awaited,
        to_char(page.finished_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS finished_at, page.seq
 FROM (
@@ -19,6 +19,6 @@ FROM (
     ORDER BY job.finished_at, job.seq
     LIMIT /*limit*/500
 ) AS page
-WHERE page.finished_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp())
+WHERE page.finished_at <= /*moment*/statement_timestamp()
                           - CAST(:keep_ms AS bigint) * interval '1 millisecond'
 ORDER BY page.finished_at, page.seq;

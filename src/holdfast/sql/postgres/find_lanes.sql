@@ -21,11 +21,8 @@ lane AS (
         SELECT job.queue, job.priority, job.ready_at, job.seq
         FROM /*schema.*/job AS job
         WHERE job.status = 'pending' AND NOT job.held AND job.crash_count = 0 AND NOT job.is_fair AND job.queue = asked.queue
-          AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp()))
-          AND (CAST(:taste AS text) IS NULL
-               OR (job.flags IS NULL OR NOT job.flags && asked.forbidden)
-                  AND (asked.mask IS NULL OR job.partition_bucket IS NULL OR substr(asked.mask, job.partition_bucket + 1, 1) = '1'
-                       OR job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp()) - interval '10 seconds'))
+          AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > /*moment*/statement_timestamp())
+          AND /*taste*/job
         ORDER BY job.priority, job.ready_at, job.seq
         LIMIT 1
     ) AS first
@@ -35,11 +32,8 @@ lane AS (
         FROM /*schema.*/job AS job
         WHERE job.status = 'pending' AND NOT job.held AND job.crash_count = 0 AND NOT job.is_fair
           AND job.queue = lane.queue AND job.priority > lane.priority
-          AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp()))
-          AND (CAST(:taste AS text) IS NULL
-               OR (job.flags IS NULL OR NOT job.flags && lane.forbidden)
-                  AND (lane.mask IS NULL OR job.partition_bucket IS NULL OR substr(lane.mask, job.partition_bucket + 1, 1) = '1'
-                       OR job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp()) - interval '10 seconds'))
+          AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > /*moment*/statement_timestamp())
+          AND /*taste*/job
         ORDER BY job.priority, job.ready_at, job.seq
         LIMIT 1
     ) AS next
@@ -49,11 +43,8 @@ suspect AS (
         SELECT job.queue, job.priority, job.ready_at, job.seq
         FROM /*schema.*/job AS job
         WHERE job.status = 'pending' AND NOT job.held AND job.crash_count > 0 AND job.queue = asked.queue
-          AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp()))
-          AND (CAST(:taste AS text) IS NULL
-               OR (job.flags IS NULL OR NOT job.flags && asked.forbidden)
-                  AND (asked.mask IS NULL OR job.partition_bucket IS NULL OR substr(asked.mask, job.partition_bucket + 1, 1) = '1'
-                       OR job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp()) - interval '10 seconds'))
+          AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > /*moment*/statement_timestamp())
+          AND /*taste*/job
         ORDER BY job.ready_at, job.seq
         LIMIT 1
     ) AS first
@@ -63,18 +54,15 @@ fair AS (
         SELECT job.queue, job.priority, job.ready_at, job.seq
         FROM /*schema.*/job AS job
         WHERE job.status = 'pending' AND NOT job.held AND job.crash_count = 0 AND job.is_fair AND job.seq > 0 AND job.queue = asked.queue
-          AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp()))
-          AND (CAST(:taste AS text) IS NULL
-               OR (job.flags IS NULL OR NOT job.flags && asked.forbidden)
-                  AND (asked.mask IS NULL OR job.partition_bucket IS NULL OR substr(asked.mask, job.partition_bucket + 1, 1) = '1'
-                       OR job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp()) - interval '10 seconds'))
+          AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > /*moment*/statement_timestamp())
+          AND /*taste*/job
         ORDER BY job.ready_at, job.seq
         LIMIT 1
     ) AS first
 )
 SELECT queue, priority, ready_at, seq,
        greatest(0, ceil(extract(epoch FROM
-           greatest(ready_at, resume_at) - coalesce(CAST(:now AS timestamptz), statement_timestamp())) * 1000))::bigint AS due_in_ms,
+           greatest(ready_at, resume_at) - /*moment*/statement_timestamp()) * 1000))::bigint AS due_in_ms,
        is_suspect, is_fair
 FROM (
     SELECT *, false AS is_suspect, false AS is_fair FROM lane

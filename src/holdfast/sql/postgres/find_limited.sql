@@ -22,9 +22,9 @@ WITH RECURSIVE key AS (
 )
 SELECT page.queue, page.concurrency_key, CASE
     WHEN known.paused_at IS NOT NULL
-         AND (known.resume_at IS NULL OR known.resume_at > coalesce(CAST(:now AS timestamptz), statement_timestamp())) THEN 0
-    WHEN state.due_at > coalesce(CAST(:now AS timestamptz), statement_timestamp())
-         AND state.due_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp())
+         AND (known.resume_at IS NULL OR known.resume_at > /*moment*/statement_timestamp()) THEN 0
+    WHEN state.due_at > /*moment*/statement_timestamp()
+         AND state.due_at <= /*moment*/statement_timestamp()
                              + interval '1 second' / known.key_rate + interval '1 millisecond' THEN 0
     ELSE greatest(0, least(known.key_concurrency - running.jobs, 1000, CASE WHEN known.key_rate IS NOT NULL THEN 1 END))
 END AS places

@@ -7,5 +7,5 @@
 SELECT worker.id, CAST(worker.queues AS text) AS queues
 FROM /*schema.*/worker AS worker
 WHERE worker.status = 'alive' AND worker.metadata ->> 'affinity' = 'ring'
-  AND worker.last_seen_at >= coalesce(CAST(:now AS timestamptz), statement_timestamp())
+  AND worker.last_seen_at >= /*moment*/statement_timestamp()
                              - CAST(:dead_after_ms AS bigint) * interval '1 millisecond';

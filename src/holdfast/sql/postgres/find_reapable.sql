@@ -23,7 +23,7 @@ FROM (
     SELECT job.*, job.leased_by NOT IN (
         SELECT owner.id FROM /*schema.*/worker AS owner
         WHERE owner.status <> 'dead'
-          AND owner.last_seen_at >= coalesce(CAST(:now AS timestamptz), statement_timestamp())
+          AND owner.last_seen_at >= /*moment*/statement_timestamp()
                                     - CAST(:dead_after_ms AS bigint) * interval '1 millisecond'
     ) AS is_owner_dead
     FROM /*schema.*/job AS job
@@ -33,6 +33,6 @@ FROM (
 LEFT JOIN /*schema.*/prefetch AS prefetch
     ON prefetch.worker_id = job.leased_by AND prefetch.claimed_at = job.last_attempt_at
 LEFT JOIN /*schema.*/job_type AS job_type ON job_type.name = job.type_name
-WHERE is_owner_dead OR job.leased_until < coalesce(CAST(:now AS timestamptz), statement_timestamp())
+WHERE is_owner_dead OR job.leased_until < /*moment*/statement_timestamp()
 ORDER BY is_owner_dead DESC, job.id
 LIMIT /*limit*/500;

@@ -15,7 +15,7 @@ due AS MATERIALIZED (
         WHERE chain_id = ANY (ARRAY(SELECT id FROM asked)) AND chain_index > 0 AND is_tail
     ) AS tail
     WHERE status = 'pending' AND NOT held
-      AND ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp()) - interval '1 second'
+      AND ready_at <= /*moment*/statement_timestamp() - interval '1 second'
       AND queue NOT IN (SELECT name FROM /*schema.*/queue AS paused WHERE paused_at IS NOT NULL)
 ),
 free AS MATERIALIZED (

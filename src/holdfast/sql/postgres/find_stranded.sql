@@ -33,7 +33,7 @@ SELECT page.queue, page.partition_key,
                SELECT FROM /*schema.*/job AS job
                WHERE job.queue = page.queue AND job.partition_key = page.partition_key
                  AND job.status IN ('blocked', 'pending', 'running') AND job.status = 'pending' AND NOT job.held
-                 AND job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp())
+                 AND job.ready_at <= /*moment*/statement_timestamp()
            )
        ) AS is_stranded
 FROM (SELECT queue, partition_key FROM key LIMIT /*limit*/100) AS page

@@ -39,11 +39,8 @@ lane AS (
         FROM /*schema.*/job AS job
         WHERE job.status = 'pending' AND NOT job.held AND job.crash_count = 0 AND job.is_fair
           AND job.queue = CAST(:queue AS text) AND job.tenant = walk.tenant
-          AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp()))
-          AND (CAST(:taste AS text) IS NULL
-               OR (job.flags IS NULL OR NOT job.flags && asked.forbidden)
-                  AND (asked.mask IS NULL OR job.partition_bucket IS NULL OR substr(asked.mask, job.partition_bucket + 1, 1) = '1'
-                       OR job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp()) - interval '10 seconds'))
+          AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > /*moment*/statement_timestamp())
+          AND /*taste*/job
         ORDER BY job.priority, job.ready_at, job.seq
         LIMIT 1
     ) AS first
@@ -54,18 +51,15 @@ lane AS (
         FROM /*schema.*/job AS job
         WHERE job.status = 'pending' AND NOT job.held AND job.crash_count = 0 AND job.is_fair
           AND job.queue = CAST(:queue AS text) AND job.tenant = lane.tenant AND job.priority > lane.priority
-          AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp()))
-          AND (CAST(:taste AS text) IS NULL
-               OR (job.flags IS NULL OR NOT job.flags && asked.forbidden)
-                  AND (asked.mask IS NULL OR job.partition_bucket IS NULL OR substr(asked.mask, job.partition_bucket + 1, 1) = '1'
-                       OR job.ready_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp()) - interval '10 seconds'))
+          AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > /*moment*/statement_timestamp())
+          AND /*taste*/job
         ORDER BY job.priority, job.ready_at, job.seq
         LIMIT 1
     ) AS next
 )
 SELECT walk.place, walk.tenant, lane.priority, lane.ready_at, lane.seq,
        CASE WHEN lane.seq IS NOT NULL THEN greatest(0, ceil(extract(epoch FROM
-           lane.ready_at - coalesce(CAST(:now AS timestamptz), statement_timestamp())) * 1000))::bigint END AS due_in_ms
+           lane.ready_at - /*moment*/statement_timestamp()) * 1000))::bigint END AS due_in_ms
 FROM walk LEFT JOIN lane ON lane.place = walk.place
 WHERE walk.place > 0
 ORDER BY walk.place, lane.priority;

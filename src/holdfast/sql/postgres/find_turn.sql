@@ -4,7 +4,7 @@
 -- concurrency: read only; of those in front no more than /*limit*/100 are looked at, and is_far says that there may be others.
 -- locks: none.
 SELECT count(*) FILTER (WHERE other.ready_at <= moment) AS ahead, count(*) >= /*limit*/100 AS is_far
-FROM (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
+FROM (SELECT /*moment*/statement_timestamp() AS moment) AS clock
 CROSS JOIN LATERAL (
     SELECT job.queue, job.tenant, job.priority, job.ready_at, job.seq FROM /*schema.*/job AS job
     WHERE job.id = CAST(:id AS /*id*/uuid) AND CASE WHEN job.status = 'pending' AND NOT job.held AND job.crash_count = 0 AND job.is_fair THEN true END

@@ -7,7 +7,7 @@
 WITH old AS MATERIALIZED (
     SELECT seq
     FROM (SELECT seq, at FROM /*schema.*/audit AS audit ORDER BY seq LIMIT /*limit*/500) AS first
-    WHERE at < coalesce(CAST(:now AS timestamptz), statement_timestamp()) - CAST(:keep_ms AS bigint) * interval '1 millisecond'
+    WHERE at < /*moment*/statement_timestamp() - CAST(:keep_ms AS bigint) * interval '1 millisecond'
 ),
 forgotten AS (
     DELETE FROM /*schema.*/audit AS audit WHERE seq = ANY (ARRAY(SELECT seq FROM old)) RETURNING seq

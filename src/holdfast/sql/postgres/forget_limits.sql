@@ -6,8 +6,8 @@
 DELETE FROM /*schema.*/limited_key AS known
 WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM /*schema.*/limited_key AS known
-    WHERE full_at < coalesce(CAST(:now AS timestamptz), statement_timestamp()) - interval '1 minute'
-      AND (due_at IS NULL OR due_at < coalesce(CAST(:now AS timestamptz), statement_timestamp()))
+    WHERE full_at < /*moment*/statement_timestamp() - interval '1 minute'
+      AND (due_at IS NULL OR due_at < /*moment*/statement_timestamp())
     LIMIT /*limit*/100
     FOR UPDATE SKIP LOCKED
 ));

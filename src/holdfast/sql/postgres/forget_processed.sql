@@ -6,7 +6,7 @@
 WITH old AS MATERIALIZED (
     SELECT processed.ctid
     FROM /*schema.*/processed AS processed
-    WHERE processed_at < coalesce(CAST(:now AS timestamptz), statement_timestamp())
+    WHERE processed_at < /*moment*/statement_timestamp()
                          - CAST(:keep_ms AS bigint) * interval '1 millisecond'
     ORDER BY processed_at
     LIMIT /*limit*/500

@@ -6,14 +6,14 @@
 WITH silent AS MATERIALIZED (
     SELECT id FROM /*schema.*/worker AS worker
     WHERE status <> 'dead'
-      AND last_seen_at < coalesce(CAST(:now AS timestamptz), statement_timestamp())
+      AND last_seen_at < /*moment*/statement_timestamp()
                          - CAST(:dead_after_ms AS bigint) * interval '1 millisecond'
     ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
 ),
 old AS MATERIALIZED (
     SELECT id FROM /*schema.*/worker AS worker
     WHERE status = 'dead'
-      AND last_seen_at < coalesce(CAST(:now AS timestamptz), statement_timestamp()) - interval '1 day'
+      AND last_seen_at < /*moment*/statement_timestamp() - interval '1 day'
       AND NOT EXISTS (SELECT FROM /*schema.*/job AS job WHERE job.status = 'running' AND job.leased_by = worker.id)
     ORDER BY id FOR UPDATE SKIP LOCKED
 ),
@@ -21,7 +21,7 @@ dropped AS (DELETE FROM /*schema.*/worker AS worker WHERE id IN (SELECT id FROM 
 unmarked AS (
     DELETE FROM /*schema.*/prefetch AS prefetch
     WHERE worker_id IN (SELECT id FROM old)
-       OR (claimed_at < coalesce(CAST(:now AS timestamptz), statement_timestamp()) - interval '1 day'
+       OR (claimed_at < /*moment*/statement_timestamp() - interval '1 day'
            AND NOT EXISTS (SELECT FROM /*schema.*/worker AS worker WHERE worker.id = prefetch.worker_id)
            AND NOT EXISTS (SELECT FROM /*schema.*/job AS job
                            WHERE job.status = 'running' AND job.leased_by = prefetch.worker_id))

@@ -9,6 +9,6 @@ WITH asked AS MATERIALIZED (
 )
 SELECT freed.woken_queue AS queue
 FROM asked CROSS JOIN LATERAL /*schema.*/free_keys(
-    asked.queues, asked.keys, coalesce(CAST(:now AS timestamptz), statement_timestamp())
+    asked.queues, asked.keys, /*moment*/statement_timestamp()
 ) AS freed
 WHERE asked.queues IS NOT NULL;

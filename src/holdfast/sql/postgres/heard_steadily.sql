@@ -8,7 +8,7 @@
 WITH span AS MATERIALIZED (
     SELECT moment, patience, moment - patience AS start
     FROM (
-        SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment,
+        SELECT /*moment*/statement_timestamp() AS moment,
                CAST(:dead_after_ms AS bigint) * interval '1 millisecond' AS patience
     ) AS given
 ),

@@ -5,16 +5,16 @@
 --   anybody leads, and what operators have set for retries, is looked up on the way, so that nobody need ask. After a gap it is heard since now.
 -- locks: one worker row.
 UPDATE /*schema.*/worker AS worker
-SET last_seen_at = coalesce(CAST(:now AS timestamptz), statement_timestamp()),
-    heard_since = CASE WHEN last_seen_at < coalesce(CAST(:now AS timestamptz), statement_timestamp())
+SET last_seen_at = /*moment*/statement_timestamp(),
+    heard_since = CASE WHEN last_seen_at < /*moment*/statement_timestamp()
                                            - CAST(:dead_after_ms AS bigint) * interval '0.5 milliseconds'
-                       THEN coalesce(CAST(:now AS timestamptz), statement_timestamp()) ELSE heard_since END,
+                       THEN /*moment*/statement_timestamp() ELSE heard_since END,
     status = CAST(:status AS text)
 WHERE id = CAST(:worker AS text)
 RETURNING id, EXISTS (
     SELECT FROM /*schema.*/leader AS office
     WHERE office.name = 'maintenance'
-      AND office.leased_until > coalesce(CAST(:now AS timestamptz), statement_timestamp())
+      AND office.leased_until > /*moment*/statement_timestamp()
 ) AS has_leader, (
     SELECT json_object_agg(setting.name, setting.value)::text FROM /*schema.*/setting AS setting
     WHERE setting.name LIKE 'retry\_%'

@@ -11,7 +11,7 @@
 -- locks: first jobs of the chains by id, where they are to be replaced, and overdue last ones; waited for.
 WITH sent AS MATERIALIZED (
     SELECT asked.place, taken.chain_id, taken.scope, asked.on_conflict,
-           asked.window_ms IS NULL OR taken.taken_at > coalesce(CAST(:now AS timestamptz), statement_timestamp())
+           asked.window_ms IS NULL OR taken.taken_at > /*moment*/statement_timestamp()
                                                        - asked.window_ms * interval '1 millisecond' AS is_recent
     FROM json_to_recordset(CAST(CAST(:keys AS text) AS json))
          AS asked (place integer, type_name text, key text, window_ms bigint, on_conflict text)
@@ -21,12 +21,12 @@ overdue AS MATERIALIZED (
     SELECT job.id
     FROM sent JOIN /*schema.*/job AS job ON job.id = sent.chain_id
     WHERE sent.on_conflict IS NOT NULL AND job.is_tail
-      AND CASE WHEN job.status IN ('pending', 'blocked') THEN job.attempt = 0 END AND job.expires_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp())
+      AND CASE WHEN job.status IN ('pending', 'blocked') THEN job.attempt = 0 END AND job.expires_at <= /*moment*/statement_timestamp()
     UNION ALL
     SELECT job.id
     FROM sent JOIN /*schema.*/job AS job ON job.chain_id = sent.chain_id AND job.chain_index > 0 AND job.is_tail
     WHERE sent.on_conflict IS NOT NULL
-      AND CASE WHEN job.status IN ('pending', 'blocked') THEN job.attempt = 0 END AND job.expires_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp())
+      AND CASE WHEN job.status IN ('pending', 'blocked') THEN job.attempt = 0 END AND job.expires_at <= /*moment*/statement_timestamp()
 ),
 locked AS MATERIALIZED (
     SELECT id, chain_id, status, is_tail, lease_generation, attempt, expires_at
@@ -40,7 +40,7 @@ gone AS MATERIALIZED (
     SELECT id, chain_id
     FROM locked
     WHERE is_tail AND id IN (SELECT id FROM overdue)
-      AND locked.attempt = 0 AND locked.status IN ('pending', 'blocked') AND locked.expires_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp())
+      AND locked.attempt = 0 AND locked.status IN ('pending', 'blocked') AND locked.expires_at <= /*moment*/statement_timestamp()
 ),
 seen AS (
     SELECT sent.place, sent.chain_id, sent.scope, sent.is_recent,

@@ -6,10 +6,10 @@
 --   An hour is summed up in its first minute; of those that are, only two days are looked at.
 -- locks: the rows of stats and service, old rows of throughput.
 WITH clock AS MATERIALIZED (
-    SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment
+    SELECT /*moment*/statement_timestamp() AS moment
     FROM /*schema.*/leader AS office
     WHERE name = 'maintenance' AND worker_id = CAST(:worker AS text) AND term = CAST(:term AS bigint)
-      AND leased_until > coalesce(CAST(:now AS timestamptz), statement_timestamp())
+      AND leased_until > /*moment*/statement_timestamp()
 ),
 counted AS MATERIALIZED (
     SELECT queue, type_name, state, jobs, is_capped, moment - waiting_ms * interval '1 millisecond' AS oldest_at, moment

@@ -5,7 +5,7 @@
 --   Of concurrency keys those that the old rate made due later are due now, to be judged anew, and what was spent of the old
 --   rate counts for no more than a whole burst of the new one.
 -- locks: one queue row; limited_key and job rows, never waited for.
-WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment),
+WITH clock AS MATERIALIZED (SELECT /*moment*/statement_timestamp() AS moment),
 spent AS MATERIALIZED (
     SELECT state.concurrency_key, state.due_at FROM /*schema.*/limited_key AS state
     WHERE state.queue = CAST(:queue AS text)

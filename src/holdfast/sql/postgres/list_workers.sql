@@ -10,10 +10,10 @@ SELECT json_build_object(
     'is_leader', EXISTS (
         SELECT FROM /*schema.*/leader AS office
         WHERE office.name = 'maintenance' AND office.worker_id = worker.id
-          AND office.leased_until > coalesce(CAST(:now AS timestamptz), statement_timestamp())
+          AND office.leased_until > /*moment*/statement_timestamp()
     ),
     'silent_ms', (extract(epoch FROM
-        coalesce(CAST(:now AS timestamptz), statement_timestamp()) - worker.last_seen_at) * 1000)::bigint
+        /*moment*/statement_timestamp() - worker.last_seen_at) * 1000)::bigint
 )::text AS worker
 FROM /*schema.*/worker AS worker
 LEFT JOIN (

@@ -10,7 +10,7 @@ WITH locked AS MATERIALIZED (
     ORDER BY app, name
     FOR NO KEY UPDATE
 )
-SELECT to_char(coalesce(CAST(:now AS timestamptz), statement_timestamp()) AT TIME ZONE 'UTC',
+SELECT to_char(/*moment*/statement_timestamp() AT TIME ZONE 'UTC',
                'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS now,
        CASE WHEN schedule.app IS NOT NULL THEN json_build_object(
     'app', schedule.app, 'name', schedule.name, 'origin', schedule.origin, 'definition', schedule.definition,

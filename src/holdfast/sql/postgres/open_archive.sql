@@ -3,4 +3,4 @@
 -- returns: opened integer
 -- concurrency: whoever opens it at the same time is waited for; partitions are attached, which lets others read.
 -- locks: the archive, against changes of its partitions, where one is missing.
-SELECT /*schema.*/open_archive(coalesce(CAST(:now AS timestamptz), statement_timestamp())) AS opened;
+SELECT /*schema.*/open_archive(/*moment*/statement_timestamp()) AS opened;

@@ -6,7 +6,7 @@
 -- locks: one queue row.
 INSERT INTO /*schema.*/queue AS known (name, paused_at, resume_at, paused_by, pause_reason, changed_at)
 SELECT CAST(:queue AS text), moment, resume, CAST(:actor AS text), CAST(:reason AS text), moment
-FROM (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock,
+FROM (SELECT /*moment*/statement_timestamp() AS moment) AS clock,
      LATERAL (
          SELECT coalesce(CAST(:resume_at AS timestamptz),
                          moment + CAST(:resume_ms AS bigint) * interval '1 millisecond') AS resume

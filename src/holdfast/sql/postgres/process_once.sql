@@ -20,7 +20,7 @@ known AS MATERIALIZED (
     SELECT processed.job_id, processed.processed_at
     FROM /*schema.*/processed AS processed
     WHERE processed.type_name = ANY (ARRAY(SELECT type_name FROM named)) AND processed.key = CAST(:key AS text)
-      AND processed.processed_at >= coalesce(CAST(:now AS timestamptz), statement_timestamp())
+      AND processed.processed_at >= /*moment*/statement_timestamp()
                                     - CAST(:keep_ms AS bigint) * interval '1 millisecond'
     ORDER BY processed.processed_at
     LIMIT 1
@@ -32,7 +32,7 @@ written AS (
     FROM holding CROSS JOIN named LEFT JOIN known ON true
     ORDER BY named.type_name COLLATE "C"
     ON CONFLICT (type_name, key) DO UPDATE SET job_id = excluded.job_id, processed_at = excluded.processed_at
-    WHERE processed.processed_at < coalesce(CAST(:now AS timestamptz), statement_timestamp())
+    WHERE processed.processed_at < /*moment*/statement_timestamp()
                                    - CAST(:keep_ms AS bigint) * interval '1 millisecond'
     RETURNING type_name
 )

@@ -12,7 +12,7 @@ SELECT json_build_object(
 FROM /*schema.*/queue AS queue,
      LATERAL (
          SELECT paused_at IS NOT NULL
-                AND (resume_at IS NULL OR resume_at > coalesce(CAST(:now AS timestamptz), statement_timestamp())) AS is_paused
+                AND (resume_at IS NULL OR resume_at > /*moment*/statement_timestamp()) AS is_paused
      ) AS pause
 WHERE CASE WHEN CAST(:queue AS text) IS NULL THEN is_paused OR fair_by IS NOT NULL OR concurrency IS NOT NULL OR rate IS NOT NULL
                 OR key_concurrency IS NOT NULL OR key_rate IS NOT NULL

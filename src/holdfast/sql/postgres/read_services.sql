@@ -4,6 +4,6 @@
 -- concurrency: read only; as many rows as there are services.
 -- locks: none.
 SELECT name, worker_id,
-       (extract(epoch FROM coalesce(CAST(:now AS timestamptz), statement_timestamp()) - succeeded_at) * 1000)::bigint AS ago_ms
+       (extract(epoch FROM /*moment*/statement_timestamp() - succeeded_at) * 1000)::bigint AS ago_ms
 FROM /*schema.*/service AS service
 ORDER BY name;

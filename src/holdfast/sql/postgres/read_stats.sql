@@ -6,5 +6,5 @@
 SELECT queue, type_name, state, jobs, is_capped,
        (extract(epoch FROM moment - oldest_at) * 1000)::bigint AS waiting_ms,
        (extract(epoch FROM moment - counted_at) * 1000)::bigint AS age_ms
-FROM /*schema.*/stats AS stats, (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
+FROM /*schema.*/stats AS stats, (SELECT /*moment*/statement_timestamp() AS moment) AS clock
 ORDER BY queue, type_name, state;

@@ -5,6 +5,6 @@
 -- locks: none.
 SELECT to_json(throughput)::text AS minute
 FROM /*schema.*/throughput AS throughput
-WHERE throughput.minute > coalesce(CAST(:now AS timestamptz), statement_timestamp())
+WHERE throughput.minute > /*moment*/statement_timestamp()
                           - CAST(:within_ms AS bigint) * interval '1 millisecond'
 ORDER BY throughput.minute, queue, type_name;

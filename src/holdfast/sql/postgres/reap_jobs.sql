@@ -21,11 +21,11 @@ holding AS MATERIALIZED (
     FROM sent JOIN /*schema.*/job AS job ON job.id = sent.id
     WHERE job.id = ANY (ARRAY(SELECT id FROM sent))
       AND CASE WHEN job.status = 'running' THEN job.lease_generation END = sent.lease_generation
-      AND (job.leased_until < coalesce(CAST(:now AS timestamptz), statement_timestamp())
+      AND (job.leased_until < /*moment*/statement_timestamp()
            OR NOT EXISTS (
                SELECT FROM /*schema.*/worker AS owner
                WHERE owner.id = job.leased_by AND owner.status <> 'dead'
-                 AND owner.last_seen_at >= coalesce(CAST(:now AS timestamptz), statement_timestamp())
+                 AND owner.last_seen_at >= /*moment*/statement_timestamp()
                                            - CAST(:dead_after_ms AS bigint) * interval '1 millisecond'
            ))
     ORDER BY job.id
@@ -44,7 +44,7 @@ reaped AS (
         expires_at = CASE WHEN is_crash THEN NULL ELSE expires_at END,
         leased_by = NULL,
         leased_until = NULL
-    FROM holding, (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
+    FROM holding, (SELECT /*moment*/statement_timestamp() AS moment) AS clock
     WHERE job.ctid = holding.ctid
     RETURNING job.id, job.chain_id, job.status, job.lease_generation, job.attempt, job.last_attempt_at, holding.owner_id,
               holding.error, holding.is_crash, holding.is_refund, moment

@@ -17,7 +17,7 @@ holding AS MATERIALIZED (
                 WHEN moment - since >= CAST(:patience_ms AS bigint) * interval '1 millisecond' THEN 'dead_letter'
                 ELSE 'pending' END AS verdict
     FROM sent JOIN /*schema.*/job AS job ON job.id = sent.id,
-         LATERAL (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock,
+         LATERAL (SELECT /*moment*/statement_timestamp() AS moment) AS clock,
          LATERAL (SELECT coalesce(CAST(job.last_attempt_error ->> 'first_refused_at' AS timestamptz), moment) AS since) AS first
     WHERE job.id = ANY (ARRAY(SELECT id FROM sent))
       AND CASE WHEN job.status = 'running' THEN job.lease_generation END = sent.lease_generation

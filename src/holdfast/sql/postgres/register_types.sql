@@ -5,7 +5,7 @@
 -- locks: job_type rows, by name.
 INSERT INTO /*schema.*/job_type AS known (name, queue, priority, max_attempts, retry, timeout_ms, expires_ms, keep, registered_at)
 SELECT name, queue, priority, max_attempts, retry, timeout_ms, expires_ms, keep,
-       coalesce(CAST(:now AS timestamptz), statement_timestamp())
+       /*moment*/statement_timestamp()
 FROM json_to_recordset(CAST(CAST(:types AS text) AS json)) AS sent (
     name text, queue text, priority smallint, max_attempts smallint, retry json, timeout_ms bigint,
     expires_ms bigint, keep json

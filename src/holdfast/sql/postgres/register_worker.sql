@@ -6,7 +6,7 @@
 INSERT INTO /*schema.*/worker AS known (id, status, started_at, last_seen_at, heard_since, version, queues, metadata)
 SELECT CAST(:worker AS text), 'alive', moment, moment, moment, CAST(:version AS text),
        CAST(CAST(:queues AS text) AS json), CAST(CAST(:metadata AS text) AS json)
-FROM (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
+FROM (SELECT /*moment*/statement_timestamp() AS moment) AS clock
 ON CONFLICT (id) DO UPDATE
 SET status = 'alive', last_seen_at = excluded.last_seen_at, heard_since = excluded.heard_since,
     version = excluded.version, queues = excluded.queues, metadata = excluded.metadata;

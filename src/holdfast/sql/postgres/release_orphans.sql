@@ -19,7 +19,7 @@ released AS (
     SET status = CASE WHEN cancel_requested_at IS NULL THEN 'pending' ELSE 'cancelled' END,
         attempt = attempt - 1,
         finished_at = CASE WHEN cancel_requested_at IS NOT NULL
-                           THEN coalesce(CAST(:now AS timestamptz), statement_timestamp()) END,
+                           THEN /*moment*/statement_timestamp() END,
         last_attempt_error = CASE
             WHEN cancel_requested_at IS NULL AND last_attempt_error -> 'first_refused_at' IS NOT NULL
                  AND CAST(:started AS boolean)
@@ -35,7 +35,7 @@ released AS (
 settled AS MATERIALIZED (
     SELECT unsettled, woken_queue
     FROM (SELECT array_agg(chain_id) AS ended FROM released WHERE status = 'cancelled') AS chains,
-         /*schema.*/settle_dependants(ended, coalesce(CAST(:now AS timestamptz), statement_timestamp()), false)
+         /*schema.*/settle_dependants(ended, /*moment*/statement_timestamp(), false)
     WHERE ended IS NOT NULL
 )
 SELECT id::text, status AS outcome FROM released

@@ -5,8 +5,8 @@
 --   may have been away, and starts anew with a term of its own.
 -- locks: the one row of leader.
 UPDATE /*schema.*/leader AS office
-SET leased_until = coalesce(CAST(:now AS timestamptz), statement_timestamp())
+SET leased_until = /*moment*/statement_timestamp()
                    + CAST(:lease_ms AS bigint) * interval '1 millisecond'
 WHERE name = 'maintenance' AND worker_id = CAST(:worker AS text) AND term = CAST(:term AS bigint)
-  AND leased_until > coalesce(CAST(:now AS timestamptz), statement_timestamp())
+  AND leased_until > /*moment*/statement_timestamp()
 RETURNING term;

@@ -21,7 +21,7 @@ holding AS MATERIALIZED (
 ),
 renewed AS (
     UPDATE /*schema.*/job AS job
-    SET leased_until = coalesce(CAST(:now AS timestamptz), statement_timestamp())
+    SET leased_until = /*moment*/statement_timestamp()
                        + CAST(:lease_ms AS bigint) * interval '1 millisecond'
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM holding))
     RETURNING id, cancel_requested_at

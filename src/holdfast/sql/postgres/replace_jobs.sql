@@ -61,7 +61,7 @@ replaced AS (
              SELECT old.queue AS old_queue, old.partition_key AS old_key, old.held AND NOT old.limited AS had_others_in_front
              FROM /*schema.*/job AS old WHERE old.id = sent.id
          ) AS before,
-         LATERAL (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock,
+         LATERAL (SELECT /*moment*/statement_timestamp() AS moment) AS clock,
          LATERAL (
              SELECT greatest(moment, coalesce(sent.scheduled_at, moment + delay_ms * interval '1 millisecond')) AS due
          ) AS schedule,

@@ -4,7 +4,7 @@
 -- concurrency: additions to rows that all workers share, in the order of their keys, apart from everything else.
 -- locks: rows of throughput by key.
 INSERT INTO /*schema.*/throughput AS known (minute, queue, type_name, completed, failed)
-SELECT date_trunc('minute', coalesce(CAST(:now AS timestamptz), statement_timestamp())),
+SELECT date_trunc('minute', /*moment*/statement_timestamp()),
        queue, type_name, completed, failed
 FROM json_to_recordset(CAST(CAST(:outcomes AS text) AS json)) AS sent (
     queue text, type_name text, completed bigint, failed bigint

@@ -11,7 +11,7 @@ WITH moved AS (
     UPDATE /*schema.*/job_step AS job_step
     SET ends_at = greatest(moment, coalesce(CAST(:at AS timestamptz),
                                             moment + CAST(:delay_ms AS bigint) * interval '1 millisecond'))
-    FROM /*schema.*/job AS job, (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
+    FROM /*schema.*/job AS job, (SELECT /*moment*/statement_timestamp() AS moment) AS clock
     WHERE job.id = ANY (ARRAY(
         SELECT CAST(id AS /*id*/uuid) FROM json_array_elements_text(CAST(CAST(:jobs AS text) AS json)) AS sent (id)
     )) AND CASE WHEN job.status = 'pending' THEN true END
@@ -25,7 +25,7 @@ SET scheduled_at = due,
     ready_at = CASE WHEN status = 'pending' THEN due ELSE ready_at END,
     last_attempt_error = CASE WHEN last_attempt_error -> 'first_refused_at' IS NULL THEN last_attempt_error ELSE
         json_build_object('type', last_attempt_error -> 'type', 'message', last_attempt_error -> 'message') END
-FROM (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock,
+FROM (SELECT /*moment*/statement_timestamp() AS moment) AS clock,
      LATERAL (
          SELECT greatest(moment, coalesce(CAST(:at AS timestamptz),
                                           moment + CAST(:delay_ms AS bigint) * interval '1 millisecond')) AS due

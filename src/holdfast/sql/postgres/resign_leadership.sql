@@ -4,6 +4,6 @@
 -- concurrency: fenced by (worker, term); without a term, by the worker alone: the answer to an election may have been lost.
 -- locks: the one row of leader.
 UPDATE /*schema.*/leader AS office
-SET worker_id = NULL, leased_until = coalesce(CAST(:now AS timestamptz), statement_timestamp())
+SET worker_id = NULL, leased_until = /*moment*/statement_timestamp()
 WHERE name = 'maintenance' AND worker_id = CAST(:worker AS text) AND term = coalesce(CAST(:term AS bigint), term)
 RETURNING term;

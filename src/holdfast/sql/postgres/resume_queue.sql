@@ -5,6 +5,6 @@
 -- locks: one queue row.
 UPDATE /*schema.*/queue AS queue
 SET paused_at = NULL, resume_at = NULL, paused_by = NULL, pause_reason = NULL,
-    changed_at = coalesce(CAST(:now AS timestamptz), statement_timestamp())
+    changed_at = /*moment*/statement_timestamp()
 WHERE name = CAST(:queue AS text) AND paused_at IS NOT NULL
 RETURNING name;

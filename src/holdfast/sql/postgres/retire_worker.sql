@@ -11,7 +11,7 @@ forgotten AS (
     DELETE FROM /*schema.*/retired AS retired
     WHERE worker_id IN (
         SELECT worker_id FROM /*schema.*/retired AS old
-        WHERE last_seen_at < coalesce(CAST(:now AS timestamptz), statement_timestamp()) - interval '1 hour'
+        WHERE last_seen_at < /*moment*/statement_timestamp() - interval '1 hour'
           AND worker_id <> CAST(:worker AS text)
         ORDER BY worker_id FOR UPDATE SKIP LOCKED
     )

@@ -21,7 +21,7 @@ SET status = CASE WHEN waiting_for > 0 THEN 'blocked' ELSE 'pending' END,
     last_attempt_error = CASE WHEN last_attempt_error -> 'first_refused_at' IS NULL THEN last_attempt_error ELSE
         json_build_object('type', last_attempt_error -> 'type', 'message', last_attempt_error -> 'message') END,
     expires_at = CASE WHEN attempt = 0 AND expires_at > moment THEN expires_at END
-FROM (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
+FROM (SELECT /*moment*/statement_timestamp() AS moment) AS clock
 WHERE id = ANY (ARRAY(
     SELECT CAST(id AS /*id*/uuid) FROM json_array_elements_text(CAST(CAST(:jobs AS text) AS json)) AS sent (id)
 )) AND CASE WHEN status IN ('dead_letter', 'cancelled') THEN true END;

@@ -16,7 +16,7 @@ WITH holding AS MATERIALIZED (
 saved AS (
     INSERT INTO /*schema.*/job_step (job_id, name, kind, result, lease_generation, saved_at)
     SELECT id, CAST(:name AS text), 'child', CAST(CAST(:children AS text) AS json), CAST(:lease_generation AS bigint),
-           coalesce(CAST(:now AS timestamptz), statement_timestamp())
+           /*moment*/statement_timestamp()
     FROM holding
     ON CONFLICT (job_id, name) DO NOTHING
     RETURNING job_id

@@ -6,6 +6,6 @@
 -- locks: a job row that is locked already.
 UPDATE /*schema.*/job AS job
 SET status = 'running', held = partition_key IS NOT NULL, limited = false, cancel_request = NULL, lease_generation = lease_generation + 1, leased_by = 'nobody',
-    leased_until = coalesce(CAST(:now AS timestamptz), statement_timestamp())
+    leased_until = /*moment*/statement_timestamp()
 WHERE id = CAST(:id AS /*id*/uuid) AND status IN ('blocked', 'pending', 'running')
 RETURNING lease_generation;

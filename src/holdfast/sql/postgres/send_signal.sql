@@ -6,4 +6,4 @@
 -- locks: the inserted row, behind the job's.
 INSERT INTO /*schema.*/job_signal (chain_id, name, payload, sent_at)
 VALUES (CAST(:id AS /*id*/uuid), CAST(:name AS text), CAST(CAST(:payload AS text) AS json),
-        coalesce(CAST(:now AS timestamptz), statement_timestamp()));
+        /*moment*/statement_timestamp());

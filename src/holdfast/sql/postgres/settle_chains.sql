@@ -8,7 +8,7 @@
 SELECT unsettled::text, woken_queue
 FROM /*schema.*/settle_dependants(
     ARRAY(SELECT CAST(id AS /*id*/uuid) FROM json_array_elements_text(CAST(CAST(:chains AS text) AS json)) AS chain (id)),
-    coalesce(CAST(:now AS timestamptz), statement_timestamp()),
+    /*moment*/statement_timestamp(),
     CAST(:patient AS boolean),
     coalesce(CAST(:ended_here AS boolean), true)
 );

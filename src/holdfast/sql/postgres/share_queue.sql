@@ -17,7 +17,7 @@ SELECT limited.name, CAST(:worker AS text),
        CASE WHEN CAST(:burst AS integer) <= mine.burst
               OR others.burst + CAST(:burst AS integer) <= limited.burst
             THEN CAST(:burst AS integer) ELSE coalesce(mine.burst, 0) END,
-       coalesce(CAST(:now AS timestamptz), statement_timestamp())
+       /*moment*/statement_timestamp()
 FROM /*schema.*/queue AS limited
 LEFT JOIN /*schema.*/queue_share AS mine ON mine.queue = limited.name AND mine.worker_id = CAST(:worker AS text)
 CROSS JOIN LATERAL (

@@ -36,7 +36,7 @@ snoozed AS (
         expires_at = NULL,
         leased_by = NULL,
         leased_until = NULL
-    FROM holding, (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
+    FROM holding, (SELECT /*moment*/statement_timestamp() AS moment) AS clock
     WHERE job.ctid = holding.ctid
     RETURNING job.id, job.chain_id, is_cancelled, moment
 ),

@@ -28,7 +28,7 @@ planned AS MATERIALIZED (
     SELECT holding.*, moment,
            coalesce(known.ends_at, holding.until, moment + holding.delay_ms * interval '1 millisecond') AS ends_at
     FROM holding
-    CROSS JOIN (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
+    CROSS JOIN (SELECT /*moment*/statement_timestamp() AS moment) AS clock
     LEFT JOIN LATERAL (
         SELECT job_step.ends_at FROM /*schema.*/job_step AS job_step
         WHERE job_step.job_id = holding.id AND job_step.name = holding.name

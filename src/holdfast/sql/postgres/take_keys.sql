@@ -18,28 +18,28 @@ held AS MATERIALIZED (
     FROM sent
     JOIN /*schema.*/deduplication AS taken ON taken.type_name = sent.type_name AND taken.key = sent.key
     WHERE sent.on_conflict = 'keep' AND NOT sent.is_repeated AND taken.chain_id <> sent.chain_id
-      AND (sent.window_ms IS NULL OR taken.taken_at > coalesce(CAST(:now AS timestamptz), statement_timestamp())
+      AND (sent.window_ms IS NULL OR taken.taken_at > /*moment*/statement_timestamp()
                                                       - sent.window_ms * interval '1 millisecond')
       AND CASE taken.scope
           WHEN 'forever' THEN true
           WHEN 'pending' THEN EXISTS (
               SELECT FROM /*schema.*/job AS job
               WHERE job.id = taken.chain_id AND job.lease_generation = 0 AND job.status IN ('pending', 'blocked')
-                AND (job.expires_at IS NULL OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp())))
+                AND (job.expires_at IS NULL OR job.expires_at > /*moment*/statement_timestamp()))
           ELSE EXISTS (
               SELECT FROM /*schema.*/job AS job
               WHERE job.id = taken.chain_id AND job.is_tail AND job.status IN ('pending', 'blocked', 'running')
-                AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp())))
+                AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > /*moment*/statement_timestamp()))
               OR EXISTS (
               SELECT FROM /*schema.*/job AS job
               WHERE job.chain_id = taken.chain_id AND job.chain_index > 0 AND job.is_tail
                 AND job.status IN ('pending', 'blocked', 'running')
-                AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > coalesce(CAST(:now AS timestamptz), statement_timestamp())))
+                AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > /*moment*/statement_timestamp()))
           END
 ),
 taken AS (
     INSERT INTO /*schema.*/deduplication AS deduplication (type_name, key, chain_id, scope, taken_at)
-    SELECT type_name, key, chain_id, scope, coalesce(CAST(:now AS timestamptz), statement_timestamp())
+    SELECT type_name, key, chain_id, scope, /*moment*/statement_timestamp()
     FROM sent WHERE place NOT IN (SELECT place FROM held)
     ORDER BY type_name, key
     ON CONFLICT (type_name, key) DO UPDATE SET chain_id = deduplication.chain_id

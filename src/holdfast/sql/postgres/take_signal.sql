@@ -33,13 +33,13 @@ decided AS MATERIALIZED (
     SELECT json_build_object('payload', taken.payload) AS result FROM taken
     UNION ALL
     SELECT json_build_object('timed_out', true) FROM known
-    WHERE known.result IS NULL AND known.ends_at <= coalesce(CAST(:now AS timestamptz), statement_timestamp())
+    WHERE known.result IS NULL AND known.ends_at <= /*moment*/statement_timestamp()
       AND NOT EXISTS (SELECT FROM first)
 ),
 saved AS (
     INSERT INTO /*schema.*/job_step AS job_step (job_id, name, kind, signal, result, lease_generation, saved_at)
     SELECT holding.id, CAST(:name AS text), 'signal', CAST(:signal AS text), decided.result,
-           CAST(:lease_generation AS bigint), coalesce(CAST(:now AS timestamptz), statement_timestamp())
+           CAST(:lease_generation AS bigint), /*moment*/statement_timestamp()
     FROM holding CROSS JOIN decided
     ON CONFLICT (job_id, name) DO UPDATE
     SET result = excluded.result, lease_generation = excluded.lease_generation, saved_at = excluded.saved_at

@@ -10,7 +10,7 @@ UPDATE /*schema.*/job AS job
 SET status = 'pending',
     waiting_for = 0,
     ready_at = CASE WHEN status = 'blocked' THEN greatest(scheduled_at, moment) ELSE moment END
-FROM (SELECT coalesce(CAST(:now AS timestamptz), statement_timestamp()) AS moment) AS clock
+FROM (SELECT /*moment*/statement_timestamp() AS moment) AS clock
 WHERE id = ANY (ARRAY(
     SELECT CAST(id AS /*id*/uuid) FROM json_array_elements_text(CAST(CAST(:jobs AS text) AS json)) AS sent (id)
 ))

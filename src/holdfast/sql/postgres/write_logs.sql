@@ -6,7 +6,7 @@
 -- locks: none.
 INSERT INTO /*schema.*/job_log (job_id, lease_generation, logged_at, level, message, fields)
 SELECT line.job_id, line.lease_generation,
-       coalesce(CAST(:now AS timestamptz), statement_timestamp()) - age_ms * interval '1 millisecond', level, message, fields
+       /*moment*/statement_timestamp() - age_ms * interval '1 millisecond', level, message, fields
 FROM ROWS FROM (
     json_to_recordset(CAST(CAST(:lines AS text) AS json)) AS (
         job_id /*id*/uuid, lease_generation bigint, age_ms bigint, level text, message text, fields json

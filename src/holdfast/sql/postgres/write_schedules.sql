@@ -9,7 +9,7 @@ INSERT INTO /*schema.*/schedule (
     created_at, changed_at
 )
 SELECT app, name, origin, definition, cron, interval_ms, timezone, catch_up, max_age_ms, overlap, jitter_ms, job, next_at,
-       coalesce(CAST(:now AS timestamptz), statement_timestamp()), coalesce(CAST(:now AS timestamptz), statement_timestamp())
+       /*moment*/statement_timestamp(), /*moment*/statement_timestamp()
 FROM json_to_recordset(CAST(CAST(:schedules AS text) AS json)) AS sent (
     app text, name text, origin text, definition text, cron text, interval_ms bigint, timezone text, catch_up text,
     max_age_ms bigint, overlap text, jitter_ms bigint, job json, next_at timestamptz

@@ -45,15 +45,7 @@ SELECT json_group_array(json_array(
                  WHERE door.queue = candidate.queue AND door.partition_key = candidate.partition_key
                    AND door.status = 'pending' AND door.held = 0 AND door.ordering = 'serial' AND door.ready_at <= :now
                    AND (door.expires_at IS NULL OR door.attempt > 0 OR door.expires_at > :now)
-                   AND (:taste IS NULL
-                        OR (door.flags IS NULL OR NOT EXISTS (
-                                SELECT 1 FROM json_each(door.flags) AS flag
-                                WHERE flag.value IN (SELECT value FROM json_each(:taste, '$.forbidden'))
-                            ))
-                           AND (door.partition_bucket IS NULL
-                                OR ifnull((SELECT substr(value, door.partition_bucket + 1, 1) FROM json_each(:taste, '$.masks')
-                                           WHERE key = door.queue), '1') = '1'
-                                OR door.ready_at <= strftime('%Y-%m-%dT%H:%M:%f', :now, '-10 seconds') || '000Z'))
+                   AND /*taste*/door
                    AND (door.priority, door.ready_at, door.seq) < (candidate.priority, candidate.ready_at, candidate.seq)
              ) THEN 'taken'
              WHEN seq = (
@@ -61,15 +53,7 @@ SELECT json_group_array(json_array(
                  WHERE door.queue = candidate.queue AND door.partition_key = candidate.partition_key
                    AND door.status = 'pending' AND door.held = 0 AND door.ordering = 'serial' AND door.ready_at <= :now
                    AND (door.expires_at IS NULL OR door.attempt > 0 OR door.expires_at > :now)
-                   AND (:taste IS NULL
-                        OR (door.flags IS NULL OR NOT EXISTS (
-                                SELECT 1 FROM json_each(door.flags) AS flag
-                                WHERE flag.value IN (SELECT value FROM json_each(:taste, '$.forbidden'))
-                            ))
-                           AND (door.partition_bucket IS NULL
-                                OR ifnull((SELECT substr(value, door.partition_bucket + 1, 1) FROM json_each(:taste, '$.masks')
-                                           WHERE key = door.queue), '1') = '1'
-                                OR door.ready_at <= strftime('%Y-%m-%dT%H:%M:%f', :now, '-10 seconds') || '000Z'))
+                   AND /*taste*/door
                  ORDER BY door.priority, door.ready_at, door.seq LIMIT 1
              ) AND NOT EXISTS (
                  SELECT 1 FROM /*schema.*/job AS front
@@ -102,15 +86,7 @@ FROM (
       AND (job.ready_at, job.seq) > (json_extract(lane.value, '$.ready_at'), json_extract(lane.value, '$.seq'))
       AND job.ready_at <= :now
       AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > :now)
-      AND (:taste IS NULL
-           OR (job.flags IS NULL OR NOT EXISTS (
-                   SELECT 1 FROM json_each(job.flags) AS flag
-                   WHERE flag.value IN (SELECT value FROM json_each(:taste, '$.forbidden'))
-               ))
-              AND (job.partition_bucket IS NULL
-                   OR ifnull((SELECT substr(value, job.partition_bucket + 1, 1) FROM json_each(:taste, '$.masks')
-                              WHERE key = job.queue), '1') = '1'
-                   OR job.ready_at <= strftime('%Y-%m-%dT%H:%M:%f', :now, '-10 seconds') || '000Z'))
+      AND /*taste*/job
     UNION ALL
     SELECT job.*
     FROM json_each(:lanes) AS lane
@@ -123,15 +99,7 @@ FROM (
               AND (job.ready_at, job.seq) > (json_extract(lane.value, '$.ready_at'), json_extract(lane.value, '$.seq'))
               AND job.ready_at <= :now
               AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > :now)
-              AND (:taste IS NULL
-                   OR (job.flags IS NULL OR NOT EXISTS (
-                           SELECT 1 FROM json_each(job.flags) AS flag
-                           WHERE flag.value IN (SELECT value FROM json_each(:taste, '$.forbidden'))
-                       ))
-                      AND (job.partition_bucket IS NULL
-                           OR ifnull((SELECT substr(value, job.partition_bucket + 1, 1) FROM json_each(:taste, '$.masks')
-                                      WHERE key = job.queue), '1') = '1'
-                           OR job.ready_at <= strftime('%Y-%m-%dT%H:%M:%f', :now, '-10 seconds') || '000Z'))
+              AND /*taste*/job
             ORDER BY job.ready_at, job.seq LIMIT ifnull(:most, -1)
         )
     )) AS share

@@ -64,15 +64,7 @@ FROM (
       AND job.status = 'pending' AND job.held = 0 AND job.crash_count > 0
       AND job.queue = asked.value AND job.ready_at <= :now
       AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > :now)
-      AND (:taste IS NULL
-           OR (job.flags IS NULL OR NOT EXISTS (
-                   SELECT 1 FROM json_each(job.flags) AS flag
-                   WHERE flag.value IN (SELECT value FROM json_each(:taste, '$.forbidden'))
-               ))
-              AND (job.partition_bucket IS NULL
-                   OR ifnull((SELECT substr(value, job.partition_bucket + 1, 1) FROM json_each(:taste, '$.masks')
-                              WHERE key = job.queue), '1') = '1'
-                   OR job.ready_at <= strftime('%Y-%m-%dT%H:%M:%f', :now, '-10 seconds') || '000Z'))
+      AND /*taste*/job
       AND (job.partition_key IS NULL OR NOT EXISTS (
           SELECT 1 FROM /*schema.*/job AS other
           WHERE other.queue = job.queue AND other.partition_key = job.partition_key

@@ -15,15 +15,7 @@ lane (queue, resume_at, priority) AS (
         SELECT priority FROM /*schema.*/job AS job
         WHERE status = 'pending' AND held = 0 AND crash_count = 0 AND is_fair = 0 AND queue = asked.queue
           AND (expires_at IS NULL OR attempt > 0 OR expires_at > :now)
-          AND (:taste IS NULL
-               OR (job.flags IS NULL OR NOT EXISTS (
-                       SELECT 1 FROM json_each(job.flags) AS flag
-                       WHERE flag.value IN (SELECT value FROM json_each(:taste, '$.forbidden'))
-                   ))
-                  AND (job.partition_bucket IS NULL
-                       OR ifnull((SELECT substr(value, job.partition_bucket + 1, 1) FROM json_each(:taste, '$.masks')
-                                  WHERE key = job.queue), '1') = '1'
-                       OR job.ready_at <= strftime('%Y-%m-%dT%H:%M:%f', :now, '-10 seconds') || '000Z'))
+          AND /*taste*/job
         ORDER BY priority LIMIT 1
     )
     FROM asked
@@ -33,15 +25,7 @@ lane (queue, resume_at, priority) AS (
         WHERE status = 'pending' AND held = 0 AND crash_count = 0 AND is_fair = 0
           AND queue = lane.queue AND priority > lane.priority
           AND (expires_at IS NULL OR attempt > 0 OR expires_at > :now)
-          AND (:taste IS NULL
-               OR (job.flags IS NULL OR NOT EXISTS (
-                       SELECT 1 FROM json_each(job.flags) AS flag
-                       WHERE flag.value IN (SELECT value FROM json_each(:taste, '$.forbidden'))
-                   ))
-                  AND (job.partition_bucket IS NULL
-                       OR ifnull((SELECT substr(value, job.partition_bucket + 1, 1) FROM json_each(:taste, '$.masks')
-                                  WHERE key = job.queue), '1') = '1'
-                       OR job.ready_at <= strftime('%Y-%m-%dT%H:%M:%f', :now, '-10 seconds') || '000Z'))
+          AND /*taste*/job
         ORDER BY priority LIMIT 1
     )
     FROM lane WHERE lane.priority IS NOT NULL
@@ -52,15 +36,7 @@ first (resume_at, seq, is_suspect, is_fair) AS (
         WHERE status = 'pending' AND held = 0 AND crash_count = 0 AND is_fair = 0
           AND queue = lane.queue AND priority = lane.priority
           AND (expires_at IS NULL OR attempt > 0 OR expires_at > :now)
-          AND (:taste IS NULL
-               OR (job.flags IS NULL OR NOT EXISTS (
-                       SELECT 1 FROM json_each(job.flags) AS flag
-                       WHERE flag.value IN (SELECT value FROM json_each(:taste, '$.forbidden'))
-                   ))
-                  AND (job.partition_bucket IS NULL
-                       OR ifnull((SELECT substr(value, job.partition_bucket + 1, 1) FROM json_each(:taste, '$.masks')
-                                  WHERE key = job.queue), '1') = '1'
-                       OR job.ready_at <= strftime('%Y-%m-%dT%H:%M:%f', :now, '-10 seconds') || '000Z'))
+          AND /*taste*/job
         ORDER BY ready_at, seq LIMIT 1
     ), 0, 0
     FROM lane WHERE lane.priority IS NOT NULL
@@ -69,15 +45,7 @@ first (resume_at, seq, is_suspect, is_fair) AS (
         SELECT seq FROM /*schema.*/job AS job
         WHERE status = 'pending' AND held = 0 AND crash_count > 0 AND queue = asked.queue
           AND (expires_at IS NULL OR attempt > 0 OR expires_at > :now)
-          AND (:taste IS NULL
-               OR (job.flags IS NULL OR NOT EXISTS (
-                       SELECT 1 FROM json_each(job.flags) AS flag
-                       WHERE flag.value IN (SELECT value FROM json_each(:taste, '$.forbidden'))
-                   ))
-                  AND (job.partition_bucket IS NULL
-                       OR ifnull((SELECT substr(value, job.partition_bucket + 1, 1) FROM json_each(:taste, '$.masks')
-                                  WHERE key = job.queue), '1') = '1'
-                       OR job.ready_at <= strftime('%Y-%m-%dT%H:%M:%f', :now, '-10 seconds') || '000Z'))
+          AND /*taste*/job
         ORDER BY ready_at, seq LIMIT 1
     ), 1, 0
     FROM asked
@@ -86,15 +54,7 @@ first (resume_at, seq, is_suspect, is_fair) AS (
         SELECT seq FROM /*schema.*/job AS job INDEXED BY /*name*/job_fair_due_idx
         WHERE status = 'pending' AND held = 0 AND crash_count = 0 AND is_fair = 1 AND queue = asked.queue
           AND (expires_at IS NULL OR attempt > 0 OR expires_at > :now)
-          AND (:taste IS NULL
-               OR (job.flags IS NULL OR NOT EXISTS (
-                       SELECT 1 FROM json_each(job.flags) AS flag
-                       WHERE flag.value IN (SELECT value FROM json_each(:taste, '$.forbidden'))
-                   ))
-                  AND (job.partition_bucket IS NULL
-                       OR ifnull((SELECT substr(value, job.partition_bucket + 1, 1) FROM json_each(:taste, '$.masks')
-                                  WHERE key = job.queue), '1') = '1'
-                       OR job.ready_at <= strftime('%Y-%m-%dT%H:%M:%f', :now, '-10 seconds') || '000Z'))
+          AND /*taste*/job
         ORDER BY ready_at, seq LIMIT 1
     ), 0, 1
     FROM asked

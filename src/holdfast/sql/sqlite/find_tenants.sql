@@ -29,15 +29,7 @@ lane (place, tenant, priority) AS (
         WHERE job.status = 'pending' AND job.held = 0 AND job.crash_count = 0 AND job.is_fair = 1 AND job.queue = :queue
           AND job.tenant = walk.tenant
           AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > :now)
-          AND (:taste IS NULL
-               OR (job.flags IS NULL OR NOT EXISTS (
-                       SELECT 1 FROM json_each(job.flags) AS flag
-                       WHERE flag.value IN (SELECT value FROM json_each(:taste, '$.forbidden'))
-                   ))
-                  AND (job.partition_bucket IS NULL
-                       OR ifnull((SELECT substr(value, job.partition_bucket + 1, 1) FROM json_each(:taste, '$.masks')
-                                  WHERE key = job.queue), '1') = '1'
-                       OR job.ready_at <= strftime('%Y-%m-%dT%H:%M:%f', :now, '-10 seconds') || '000Z'))
+          AND /*taste*/job
         ORDER BY job.priority, job.ready_at, job.seq LIMIT 1
     )
     FROM walk WHERE walk.place > 0
@@ -47,15 +39,7 @@ lane (place, tenant, priority) AS (
         WHERE job.status = 'pending' AND job.held = 0 AND job.crash_count = 0 AND job.is_fair = 1 AND job.queue = :queue
           AND job.tenant = lane.tenant AND job.priority > lane.priority
           AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > :now)
-          AND (:taste IS NULL
-               OR (job.flags IS NULL OR NOT EXISTS (
-                       SELECT 1 FROM json_each(job.flags) AS flag
-                       WHERE flag.value IN (SELECT value FROM json_each(:taste, '$.forbidden'))
-                   ))
-                  AND (job.partition_bucket IS NULL
-                       OR ifnull((SELECT substr(value, job.partition_bucket + 1, 1) FROM json_each(:taste, '$.masks')
-                                  WHERE key = job.queue), '1') = '1'
-                       OR job.ready_at <= strftime('%Y-%m-%dT%H:%M:%f', :now, '-10 seconds') || '000Z'))
+          AND /*taste*/job
         ORDER BY job.priority, job.ready_at, job.seq LIMIT 1
     )
     FROM lane WHERE lane.priority IS NOT NULL
@@ -66,15 +50,7 @@ first (place, seq) AS (
         WHERE job.status = 'pending' AND job.held = 0 AND job.crash_count = 0 AND job.is_fair = 1 AND job.queue = :queue
           AND job.tenant = lane.tenant AND job.priority = lane.priority
           AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > :now)
-          AND (:taste IS NULL
-               OR (job.flags IS NULL OR NOT EXISTS (
-                       SELECT 1 FROM json_each(job.flags) AS flag
-                       WHERE flag.value IN (SELECT value FROM json_each(:taste, '$.forbidden'))
-                   ))
-                  AND (job.partition_bucket IS NULL
-                       OR ifnull((SELECT substr(value, job.partition_bucket + 1, 1) FROM json_each(:taste, '$.masks')
-                                  WHERE key = job.queue), '1') = '1'
-                       OR job.ready_at <= strftime('%Y-%m-%dT%H:%M:%f', :now, '-10 seconds') || '000Z'))
+          AND /*taste*/job
         ORDER BY job.ready_at, job.seq LIMIT 1
     )
     FROM lane WHERE lane.priority IS NOT NULL
