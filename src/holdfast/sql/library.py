@@ -23,7 +23,7 @@ _ID_TYPE = re.compile(r"/\*id\*/uuid")
 _LITERAL = re.compile(r"/\*(limit)\*/\d+")
 _SLOT = re.compile(r"/\*(filters|tail_filters|order|status_order|tenant_order|sources)\*/[\w., ]+")
 _DOCUMENT = re.compile(r"/\*document\*/[\w.]+")
-_SHARED = re.compile(r"/\*(moment)\*/\w+\(\)|/\*(taste)\*/(\w+)")
+_SHARED = re.compile(r"/\*(moment|microseconds)\*/\w+\(\)|/\*(taste)\*/(\w+)")
 _FRAGMENTS = "job_fragments"
 #: of PostgreSQL's names, in bytes; what is longer it cuts without a word
 _LONGEST_NAME = 63

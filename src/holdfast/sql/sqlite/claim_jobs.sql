@@ -138,10 +138,10 @@ SELECT iif(NOT EXISTS (
                      AND runner.status = 'running'
                ) AS places,
                CAST(max(0, named.key_burst + 0.000001
-                   - max(0, ifnull(state.full_at, 0) - (strftime('%s', substr(:now, 1, 19)) * 1000000 + CAST(substr(:now, 21, 6) AS INTEGER))) / 1000000.0 * named.key_rate) AS INTEGER) AS starts,
-               max(min(ifnull(state.full_at, 0), (strftime('%s', substr(:now, 1, 19)) * 1000000 + CAST(substr(:now, 21, 6) AS INTEGER))
+                   - max(0, ifnull(state.full_at, 0) - /*microseconds*/now()) / 1000000.0 * named.key_rate) AS INTEGER) AS starts,
+               max(min(ifnull(state.full_at, 0), /*microseconds*/now()
                        + CAST(ifnull(named.key_burst * 1000000 / named.key_rate, 0) AS INTEGER)),
-                   (strftime('%s', substr(:now, 1, 19)) * 1000000 + CAST(substr(:now, 21, 6) AS INTEGER))) AS full_at, state.due_at
+                   /*microseconds*/now()) AS full_at, state.due_at
         FROM (SELECT DISTINCT queue, concurrency_key, key_concurrency, key_rate, key_burst FROM candidate) AS named
         LEFT JOIN /*schema.*/limited_key AS state
             ON state.queue = named.queue AND state.concurrency_key = named.concurrency_key
@@ -157,7 +157,7 @@ SELECT iif(NOT EXISTS (
 )) AS limits;
 -- part: moment
 -- if: limits
-SELECT (strftime('%s', substr(:now, 1, 19)) * 1000000 + CAST(substr(:now, 21, 6) AS INTEGER)) AS moment;
+SELECT /*microseconds*/now() AS moment;
 -- part: limited
 -- if: limits
 UPDATE /*schema.*/job AS job SET held = 1, limited = 1

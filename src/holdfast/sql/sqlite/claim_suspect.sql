@@ -11,7 +11,7 @@
 --   One whose concurrency key has no place stands aside until somebody leaves it; one that lacks a start is due when there is one.
 -- locks: the database's write lock.
 -- part: moment
-SELECT (strftime('%s', substr(:now, 1, 19)) * 1000000 + CAST(substr(:now, 21, 6) AS INTEGER)) AS moment;
+SELECT /*microseconds*/now() AS moment;
 -- part: lacking
 SELECT json_group_array(json_object('seq', seq, 'at', at)) AS lacking FROM (
     SELECT job.seq, iif(

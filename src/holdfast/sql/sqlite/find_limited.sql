@@ -24,8 +24,8 @@ WITH RECURSIVE key (queue, concurrency_key) AS (
 )
 SELECT key.queue, key.concurrency_key, CASE
     WHEN known.paused_at IS NOT NULL AND (known.resume_at IS NULL OR known.resume_at > :now) THEN 0
-    WHEN known.key_rate IS NOT NULL AND state.due_at > (strftime('%s', substr(:now, 1, 19)) * 1000000 + CAST(substr(:now, 21, 6) AS INTEGER))
-         AND state.due_at <= (strftime('%s', substr(:now, 1, 19)) * 1000000 + CAST(substr(:now, 21, 6) AS INTEGER))
+    WHEN known.key_rate IS NOT NULL AND state.due_at > /*microseconds*/now()
+         AND state.due_at <= /*microseconds*/now()
                              + 1000000 / known.key_rate + 1000 THEN 0
     ELSE min(
         ifnull(max(0, known.key_concurrency - (

@@ -6,7 +6,7 @@
 DELETE FROM /*schema.*/limited_key AS known
 WHERE (queue, concurrency_key) IN (
     SELECT queue, concurrency_key FROM /*schema.*/limited_key AS known
-    WHERE full_at < (strftime('%s', substr(:now, 1, 19)) * 1000000 + CAST(substr(:now, 21, 6) AS INTEGER)) - 60000000
-      AND (due_at IS NULL OR due_at < (strftime('%s', substr(:now, 1, 19)) * 1000000 + CAST(substr(:now, 21, 6) AS INTEGER)))
+    WHERE full_at < /*microseconds*/now() - 60000000
+      AND (due_at IS NULL OR due_at < /*microseconds*/now())
     LIMIT /*limit*/100
 );

@@ -94,3 +94,6 @@ SELECT id, seq FROM pending
          OR ifnull((SELECT substr(value, job.partition_bucket + 1, 1) FROM json_each(:taste, '$.masks')
                     WHERE key = job.queue), '1') = '1'
          OR job.ready_at <= strftime('%Y-%m-%dT%H:%M:%f', :now, '-10 seconds') || '000Z'))
+-- part: microseconds
+-- The time as a number: SQLite's own dates have milliseconds only.
+(strftime('%s', substr(:now, 1, 19)) * 1000000 + CAST(substr(:now, 21, 6) AS INTEGER))

@@ -6,7 +6,7 @@
 --   rate counts for no more than a whole burst of the new one.
 -- locks: the database's write lock.
 -- part: moment
-SELECT (strftime('%s', substr(:now, 1, 19)) * 1000000 + CAST(substr(:now, 21, 6) AS INTEGER)) AS moment;
+SELECT /*microseconds*/now() AS moment;
 -- part: late
 SELECT EXISTS (SELECT 1 FROM /*schema.*/limited_key AS state WHERE state.queue = :queue AND state.due_at > :moment) AS late;
 -- part: brought
