@@ -19,11 +19,12 @@ PATIENCE = timedelta(hours=1)
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A job of an unknown type, or whose input the type does not accept."""
+    """A job of an unknown type, or whose input the type does not accept; back in `delay_ms` at the earliest."""
 
     id: str
     lease_generation: int
     error: JobError
+    delay_ms: int = 0
 
 
 def refuse_jobs(jobs: Sequence[Refusal], patience: timedelta = PATIENCE) -> Operation[FailSettlement]:

@@ -24,7 +24,8 @@ _LITERAL = re.compile(r"/\*(limit)\*/\d+")
 _SLOT = re.compile(r"/\*(filters|tail_filters|order|status_order|tenant_order|sources)\*/[\w., ]+")
 _DOCUMENT = re.compile(r"/\*document\*/[\w.]+")
 _SHARED = re.compile(r"/\*(moment|microseconds)\*/\w+\(\)|/\*(taste)\*/(\w+)")
-_FRAGMENTS = "job_fragments"
+#: what lists are composed of, and what many statements have in common
+_FRAGMENTS, _COMMON = "job_fragments", "common/fragments"
 #: of PostgreSQL's names, in bytes; what is longer it cuts without a word
 _LONGEST_NAME = 63
 _GENERATED = ("functions/verbs", "functions/rights")
@@ -137,7 +138,9 @@ class SqlLibrary:
         header = _header(raw)
         texts = dict(_split(raw))
         if slots or "/*document*/" in raw:
-            fragments = {part: _with_shared(self.dialect, text) for part, text in _fragments(self.dialect).items()}
+            fragments = {
+                part: _with_common(self.dialect, text) for part, text in _fragments(self.dialect, _FRAGMENTS).items()
+            }
             filled = {
                 slot: _BETWEEN.get(slot, ", ").join(
                     f"({fragments[choice]})" if slot.endswith("filters") else fragments[choice] for choice in choices
@@ -227,21 +230,21 @@ def _folder(dialect: str) -> Traversable:
 
 
 def _read(dialect: str, name: str) -> str:
-    """A file's text; what many statements say in the same words is a fragment, and filled in."""
-    return _with_shared(dialect, (_folder(dialect) / f"{name}.sql").read_text(encoding="utf-8"))
+    """A file's text, with what it has in common with others filled in."""
+    return _with_common(dialect, (_folder(dialect) / f"{name}.sql").read_text(encoding="utf-8"))
 
 
-def _with_shared(dialect: str, text: str) -> str:
+def _with_common(dialect: str, text: str) -> str:
     def fill(match: re.Match[str]) -> str:
-        shared = _with_shared(dialect, _fragments(dialect)[match[1] or match[2]])
-        return re.sub(r"\bjob\.", f"{match[3]}.", shared) if match[3] else shared
+        common = _with_common(dialect, _fragments(dialect, _COMMON)[match[1] or match[2]])
+        return re.sub(r"\bjob\.", f"{match[3]}.", common) if match[3] else common
 
     return _SHARED.sub(fill, text)
 
 
 @cache
-def _fragments(dialect: str) -> dict[str, str]:
-    raw = (_folder(dialect) / f"{_FRAGMENTS}.sql").read_text(encoding="utf-8")
+def _fragments(dialect: str, name: str) -> dict[str, str]:
+    raw = (_folder(dialect) / f"{name}.sql").read_text(encoding="utf-8")
     return {part: _COMMENT.sub("", text).strip() for part, text in _split(raw)}
 
 

@@ -252,9 +252,9 @@ class Slots:
         handler = self._handlers.get(job.type_name)
         attempt = Attempt(job, handler, self._worker_id)
         if handler is None:
-            self._strangers.meet(job)
             self._attempts[attempt.lease] = attempt
-            self._end(attempt, attempt.refusal(UnknownJobType(job.type_name, tuple(self._handlers))))
+            error = UnknownJobType(job.type_name, tuple(self._handlers))
+            self._end(attempt, attempt.refusal(error, self._strangers.meet(job)))
             return
         self._occupied += 1
         self.last_start = attempt.started_at

@@ -1,4 +1,4 @@
-"""What is said of jobs whose types a worker does not know."""
+"""Jobs whose types a worker does not know."""
 
 from __future__ import annotations
 
@@ -16,23 +16,43 @@ def _job(type_name: str) -> ClaimedJob:
     return ClaimedJob(**values | {"id": "a", "lease_generation": 1, "type_name": type_name})
 
 
-def test_a_flood_is_one_line_a_minute(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, "holdfast.worker")
+class Clock:
     now = 100.0
-    monkeypatch.setattr("holdfast.worker.strangers.time.monotonic", lambda: now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("holdfast.worker.strangers.time.monotonic", lambda: clock.now)
+    return clock
+
+
+def test_a_flood_is_one_line_a_minute(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "holdfast.worker")
     met = Strangers()
     for _ in range(1000):
         met.meet(_job("new"))
     met.meet(_job("newer"))
     assert [record.args[0] for record in caplog.records if isinstance(record.args, tuple)] == ["new", "newer"]
-    now = 161.0
+    clock.now += 61
     met.meet(_job("new"))
     assert "1,000 times" in caplog.messages[-1]
+
+
+def test_a_flood_comes_back_as_a_trickle(clock: Clock) -> None:
+    """A thousand a second, whatever came in at once; and as soon as ever when it has run off."""
+    met = Strangers()
+    delays = [met.meet(_job("new")) for _ in range(20_000)]
+    assert delays[0] <= 1
+    assert 19_990 <= delays[-1] <= 20_000
+    assert max(sum(low <= delay < low + 1000 for delay in delays) for low in range(0, 20_000, 500)) <= 1001
+    assert met.meet(_job("other")) <= 1
+    clock.now += 30
+    assert met.meet(_job("new")) <= 1
 
 
 def test_names_are_not_kept_without_end() -> None:
     met = Strangers()
     for number in range(5000):
         met.meet(_job(f"type {number}"))
-    assert len(met._silent_until) <= 1000
-    assert len(met._unsaid) <= 1000
+    assert len(met._types) <= 1001

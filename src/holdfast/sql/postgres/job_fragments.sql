@@ -1,6 +1,6 @@
 -- job_fragments: what statements about jobs are composed of; the table is called job in all of them.
 -- params: ids json, chain_ids json, status json, type_name text, chain_type_name text, queue text, tenant text,
---   partition_key text, since timestamptz, until timestamptz, seq bigint, now timestamptz, taste json
+--   partition_key text, since timestamptz, until timestamptz, seq bigint
 -- returns: fragments
 -- concurrency: read only.
 -- locks: none.
@@ -71,12 +71,3 @@ SELECT id, seq FROM cancelled
 SELECT id, seq FROM running
 -- part: pending
 SELECT id, seq FROM pending
--- part: moment
--- What a statement takes for the time: the database's, unless a test has a clock.
-coalesce(CAST(:now AS timestamptz), statement_timestamp())
--- part: taste
--- Whether a job is to the taste of a worker. Beside the job there are `forbidden` flags and the `mask` of its queue's buckets.
-(CAST(:taste AS text) IS NULL
- OR (job.flags IS NULL OR NOT job.flags && forbidden)
-    AND (mask IS NULL OR job.partition_bucket IS NULL OR substr(mask, job.partition_bucket + 1, 1) = '1'
-         OR job.ready_at <= /*moment*/statement_timestamp() - interval '10 seconds'))

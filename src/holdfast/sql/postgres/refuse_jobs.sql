@@ -3,16 +3,19 @@
 -- returns: id text, outcome text ('pending', 'dead_letter', 'cancelled'; 'locked' = try again alone, 'lost' = not yours any
 --   more; and of the dependants of what ended 'woken' and 'unsettled', as in complete_jobs)
 -- concurrency: fenced by (id, lease_generation, running), locked rows skipped. The attempt is refunded, the generation is
---   not. The error keeps the time of the first refusal in a row; the delay is the time since then, so it doubles.
+--   not. The error keeps the time of the first refusal in a row; the delay is the time since then, so it doubles, or the one
+--   that was asked for, but never more than five minutes.
 --   Refusing again under the same generation reports what the first try did.
 --   The fence is written as a CASE to keep the planner off the index of running jobs, which it would read as a whole.
 -- locks: job rows by id, then the dependants of ended ones by id; never waited for.
 WITH sent AS MATERIALIZED (
-    SELECT id, lease_generation, error
-    FROM json_to_recordset(CAST(CAST(:jobs AS text) AS json)) AS refused (id /*id*/uuid, lease_generation bigint, error json)
+    SELECT id, lease_generation, error, delay_ms
+    FROM json_to_recordset(CAST(CAST(:jobs AS text) AS json)) AS refused (
+        id /*id*/uuid, lease_generation bigint, error json, delay_ms bigint
+    )
 ),
 holding AS MATERIALIZED (
-    SELECT job.ctid, sent.error, moment, since,
+    SELECT job.ctid, sent.error, sent.delay_ms, moment, since,
            CASE WHEN job.cancel_requested_at IS NOT NULL THEN 'cancelled'
                 WHEN moment - since >= CAST(:patience_ms AS bigint) * interval '1 millisecond' THEN 'dead_letter'
                 ELSE 'pending' END AS verdict
@@ -29,7 +32,8 @@ refused AS (
     SET status = verdict,
         attempt = attempt - 1,
         ready_at = CASE WHEN verdict = 'pending'
-                        THEN moment + least(greatest(moment - since, interval '1 second'), interval '5 minutes')
+                        THEN moment + least(greatest(moment - since, interval '1 second', delay_ms * interval '1 millisecond'),
+                                            interval '5 minutes')
                         ELSE ready_at END,
         finished_at = CASE WHEN verdict <> 'pending' THEN moment END,
         last_attempt_error = json_build_object(

@@ -1,6 +1,6 @@
 -- job_fragments: what statements about jobs are composed of; the table is called job in all of them.
 -- params: ids json, chain_ids json, status json, type_name text, chain_type_name text, queue text, tenant text,
---   partition_key text, since timestamptz, until timestamptz, seq bigint, now timestamptz, taste json
+--   partition_key text, since timestamptz, until timestamptz, seq bigint
 -- returns: fragments
 -- concurrency: read only.
 -- locks: none.
@@ -83,17 +83,3 @@ SELECT id, seq FROM cancelled
 SELECT id, seq FROM running
 -- part: pending
 SELECT id, seq FROM pending
--- part: taste
--- Whether a job is to the taste of a worker.
-(:taste IS NULL
- OR (job.flags IS NULL OR NOT EXISTS (
-         SELECT 1 FROM json_each(job.flags) AS flag
-         WHERE flag.value IN (SELECT value FROM json_each(:taste, '$.forbidden'))
-     ))
-    AND (job.partition_bucket IS NULL
-         OR ifnull((SELECT substr(value, job.partition_bucket + 1, 1) FROM json_each(:taste, '$.masks')
-                    WHERE key = job.queue), '1') = '1'
-         OR job.ready_at <= strftime('%Y-%m-%dT%H:%M:%f', :now, '-10 seconds') || '000Z'))
--- part: microseconds
--- The time as a number: SQLite's own dates have milliseconds only.
-(strftime('%s', substr(:now, 1, 19)) * 1000000 + CAST(substr(:now, 21, 6) AS INTEGER))

@@ -3,17 +3,18 @@
 -- returns: id text, outcome text ('pending', 'dead_letter', 'cancelled'; 'lost' = not yours any more; and 'unsettled' = a
 --   chain with dependants that ended, to be settled in the same transaction)
 -- concurrency: fenced by (id, lease_generation, running). The attempt is refunded, the generation is not. The error keeps the
---   time of the first refusal in a row; the delay is the time since then, so it doubles. Refusing again under the same
---   generation reports what the first try did.
+--   time of the first refusal in a row; the delay is the time since then, so it doubles, or the one that was asked for, but
+--   never more than five minutes. Refusing again under the same generation reports what the first try did.
 -- locks: the database's write lock.
 -- part: holding
 SELECT json_group_array(json_object(
-    'seq', seq, 'error', error, 'since', since, 'waited', waited,
+    'seq', seq, 'error', error, 'since', since, 'delay', max(waited, delay_ms / 1000.0, 1.0),
     'verdict', CASE WHEN cancel_requested_at IS NOT NULL THEN 'cancelled'
                     WHEN waited * 1000 >= :patience_ms THEN 'dead_letter' ELSE 'pending' END
 )) AS holding
 FROM (
-    SELECT job.seq, job.cancel_requested_at, json_extract(sent.value, '$.error') AS error, since,
+    SELECT job.seq, job.cancel_requested_at, json_extract(sent.value, '$.error') AS error,
+           ifnull(json_extract(sent.value, '$.delay_ms'), 0) AS delay_ms, since,
            round((julianday(:now) - julianday(since)) * 86400, 3) AS waited
     FROM json_each(:jobs) AS sent
     CROSS JOIN (
@@ -28,7 +29,7 @@ UPDATE /*schema.*/job AS job
 SET status = verdict,
     attempt = attempt - 1,
     ready_at = iif(verdict = 'pending', strftime('%Y-%m-%dT%H:%M:%f', :now,
-        printf('+%.3f seconds', min(max(waited, 1.0), 300.0))) || '000Z', ready_at),
+        printf('+%.3f seconds', min(delay, 300.0))) || '000Z', ready_at),
     finished_at = iif(verdict = 'pending', NULL, :now),
     last_attempt_error = json_object(
         'type', json_extract(ifnull(json_extract(cancel_request, '$.error'), error), '$.type'),
@@ -37,7 +38,7 @@ SET status = verdict,
     leased_by = NULL, leased_until = NULL
 FROM (
     SELECT json_extract(value, '$.seq') AS held_seq, json_extract(value, '$.error') AS error,
-           json_extract(value, '$.since') AS since, json_extract(value, '$.waited') AS waited,
+           json_extract(value, '$.since') AS since, json_extract(value, '$.delay') AS delay,
            json_extract(value, '$.verdict') AS verdict
     FROM json_each(:holding)
 )

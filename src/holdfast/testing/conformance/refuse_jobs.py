@@ -62,6 +62,19 @@ async def waits_longer_and_longer(h: Harness) -> None:
 
 
 @CASES
+async def comes_back_when_the_holder_says(h: Harness) -> None:
+    """Not before that, and not later than five minutes."""
+    leases = await h.put_and_claim(3)
+    jobs = [
+        Refusal(lease.id, lease.lease_generation, UNKNOWN, delay_ms)
+        for lease, delay_ms in zip(leases, (10, 30_500, 3_600_000), strict=True)
+    ]
+    await h.run(lambda: refuse_jobs(jobs))
+    delays = [((await h.job(lease.id)).ready_at - h.now).total_seconds() for lease in leases]
+    assert delays == [1, 30.5, 300]
+
+
+@CASES
 async def dead_letter_after_an_hour(h: Harness) -> None:
     """Measured from the first refusal; not a moment before."""
     (lease,) = await h.put_and_claim(max_attempts=1)
