@@ -17,7 +17,7 @@ import pytest
 
 from holdfast import App
 from holdfast.testing.postgres_server import MEMORY
-from tests.crew.leaks import no_thread_or_task_is_left, nobody_is_connected
+from tests.crew.leaks import nobody_is_connected, this_process_is_as_before
 from tools.postgres_server import INSTALL_HINT, PostgresAddress, PostgresServer, available
 
 REQUIRED_MAJOR = 18
@@ -94,8 +94,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def no_leaks() -> Iterator[None]:
-    """No thread or task outlives a test; folders whose tests start processes look for these too, after every test."""
-    with no_thread_or_task_is_left():
+    """No thread, task, process, connection or open file of a database outlives a test.
+
+    Folders whose tests start processes that start others look for those too.
+    """
+    with this_process_is_as_before():
         yield
 
 

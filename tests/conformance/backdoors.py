@@ -11,6 +11,8 @@ from typing import Any
 import psycopg
 from psycopg.sql import SQL
 
+from tests.crew.leaks import keep_open
+
 
 class SqliteBackdoor:
     def __init__(self, path: str) -> None:
@@ -42,6 +44,7 @@ class PostgresBackdoor:
     def execute(self, text: str, parameters: Mapping[str, object]) -> Sequence[Sequence[Any]]:
         if self._connection is None:
             self._connection = psycopg.connect(self._url, autocommit=True)
+            keep_open(self._connection.fileno())
         cursor = self._connection.execute(_in_psycopgs_style(text), parameters)
         return [] if cursor.description is None else cursor.fetchall()
 

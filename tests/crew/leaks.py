@@ -1,12 +1,13 @@
-"""What a test leaves behind, and should not: threads, tasks, processes, connections."""
+"""What a test leaves behind, and should not: threads, tasks, processes, connections, open files of databases."""
 
 from __future__ import annotations
 
 import asyncio
 import asyncio.runners
 import os
+import socket
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,26 +25,36 @@ _PATIENCE = 20.0
 _KEPT_THREADS = ("asyncio_", "ThreadPoolExecutor-", "Dummy-", "execnet", "AnyIO")
 #: Python's server for new processes and its accountant, which live as long as the test run
 _KEPT_PROGRAMS = ("multiprocessing.forkserver", "multiprocessing.resource_tracker")
+_kept_open: set[str] = set()
 
 
 @contextmanager
 def nothing_is_left() -> Iterator[None]:
-    """Around a test and all its fixtures."""
+    """Around a test and all its fixtures: also processes of processes, for which all of the machine are looked at."""
     processes = set(_processes())
-    with no_thread_or_task_is_left():
+    with this_process_is_as_before():
         yield
     _expect_none("processes", lambda: _new_processes(processes))
 
 
 @contextmanager
-def no_thread_or_task_is_left() -> Iterator[None]:
-    """What can be asked after every test, because it costs nothing."""
+def this_process_is_as_before() -> Iterator[None]:
+    """What can be asked after every test, because it takes less than a millisecond."""
     threads = set(threading.enumerate())
+    children = set(_own_children())
+    opened = Counter(_descriptors().values())
     tasks: list[str] = []
     with _tasks_that_outlive_their_loop(tasks):
         yield
     _expect_none("threads", lambda: _new_threads(threads))
     assert not tasks, f"left behind: tasks {tasks}"
+    _expect_none("processes", lambda: _new_children(children))
+    _expect_none("connections and files", lambda: _newly_open(opened))
+
+
+def keep_open(descriptor: int) -> None:
+    """A connection that a fixture opens during a test, for others to come."""
+    _kept_open.add(_descriptors()[descriptor])
 
 
 def nobody_is_connected(address: PostgresAddress, database: str, allowed: int = 0) -> None:
@@ -73,6 +84,59 @@ def _new_threads(before: set[threading.Thread]) -> list[str]:
     ]
 
 
+def _own_children() -> list[int]:
+    """As the kernel lists them, which leaves some out while others end: a leak is seen with the next test then."""
+    found: list[int] = []
+    for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - around every test
+        try:
+            with open(f"/proc/self/task/{thread}/children", "rb") as children:  # noqa: PTH123 - likewise
+                found += map(int, children.read().split())
+        except OSError:
+            continue
+    return found
+
+
+def _new_children(before: set[int]) -> dict[int, str]:
+    new = {pid: _command(pid) for pid in _own_children() if pid not in before}
+    return {
+        pid: program for pid, program in new.items() if program and not any(kept in program for kept in _KEPT_PROGRAMS)
+    }
+
+
+def _descriptors() -> dict[int, str]:
+    """By its number, what each stands for: a socket's is like no other one's."""
+    found: dict[int, str] = {}
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - around every test
+        try:
+            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")  # noqa: PTH115 - likewise
+        except OSError:
+            continue
+    return found
+
+
+def _newly_open(before: Counter[str]) -> list[str]:
+    """Files of SQLite, and sockets with a server at the other end: an event loop has pairs of its own."""
+    found: list[str] = []
+    left = before.copy()
+    for descriptor, target in _descriptors().items():
+        left[target] -= 1
+        if left[target] >= 0 or target in _kept_open:
+            continue
+        if target.startswith("socket:"):
+            found += [f"connection to {peer}" for peer in _peers(descriptor)]
+        elif ".db" in target:
+            found.append(target)
+    return found
+
+
+def _peers(descriptor: int) -> list[str]:
+    try:
+        with socket.socket(fileno=os.dup(descriptor)) as copy:
+            return [f"{copy.getpeername()}"] if copy.family in {socket.AF_INET, socket.AF_INET6} else []
+    except OSError:  # closed meanwhile, or it only listens
+        return []
+
+
 def _new_processes(before: set[int]) -> dict[int, str]:
     return {
         pid: program
@@ -88,11 +152,8 @@ def _processes() -> dict[int, str]:
     waiting = [*children[os.getpid()]]
     while waiting:
         pid = waiting.pop()
-        try:
-            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if not command:  # a zombie: its parent has not looked yet
+        command = _command(pid)
+        if not command:
             continue
         if "multiprocessing.forkserver" in command:
             found |= {child: f"forked {child}" for child in children[pid]}
@@ -101,6 +162,14 @@ def _processes() -> dict[int, str]:
         if "bin/postgres" not in command:
             waiting += [child for child in children[pid] if child not in found]
     return found
+
+
+def _command(pid: int) -> str:
+    """Its command line; empty if it is gone, or a zombie, at which its parent has not looked yet."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def _children() -> defaultdict[int, list[int]]:

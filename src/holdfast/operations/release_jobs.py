@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -28,7 +29,14 @@ def release_jobs(jobs: Sequence[Lease] | Sequence[Release]) -> Operation[Settlem
     return settlement
 
 
-def release_orphans(worker_id: str, known: Iterable[str], *, started: bool = True) -> Operation[list[str]]:
+class Orphans(NamedTuple):
+    """The jobs that were given back, and the queues that have work again."""
+
+    jobs: list[str]
+    woken: set[str]
+
+
+def release_orphans(worker_id: str, known: Iterable[str], *, started: bool = True) -> Operation[Orphans]:
     """Give back what the database says this worker holds and the worker does not know of.
 
     `started`: perhaps they were, so that they no longer expire.
@@ -36,5 +44,6 @@ def release_orphans(worker_id: str, known: Iterable[str], *, started: bool = Tru
     rows = yield Statement(
         "release_orphans", {"worker": worker_id, "known": to_json(list(known)).decode(), "started": started}
     )
-    yield from settle_stragglers(Settlement.of(rows))
-    return [job_id for job_id, outcome in rows if outcome in ("pending", "cancelled")]
+    settlement = Settlement.of(rows)
+    yield from settle_stragglers(settlement)
+    return Orphans([job_id for job_id, outcome in rows if outcome in ("pending", "cancelled")], settlement.woken)

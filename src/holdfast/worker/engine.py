@@ -144,6 +144,7 @@ class Engine:
             waker=waker,
             selection=Selection(config, identity.queues, self._ring),
             shares=self._shares,
+            woken=self._tell_of_work,
         )
         self.housekeeping = Housekeeping(
             store,

@@ -6,7 +6,7 @@ import logging
 import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from holdfast.errors import DatabaseUnavailable, SerializationConflict
@@ -59,6 +59,7 @@ class Fetcher:
         waker: Waker,
         selection: Selection,
         shares: ShareKeeper,
+        woken: Callable[[Iterable[str]], None],
     ) -> None:
         self._store = store
         self._worker_id = worker_id
@@ -69,6 +70,8 @@ class Fetcher:
         self._waker = waker
         self._selection = selection
         self._shares = shares
+        #: called with the queues that jobs went back to
+        self._woken = woken
         #: limited queues of which a claim was sent, and for how many
         self._unanswered: dict[str, int] = {}
         self._position = ScanPosition()
@@ -387,9 +390,12 @@ class Fetcher:
     async def _release_orphans(self) -> None:
         """Give back what the database says we hold and we do not know of; our heartbeat keeps it from others."""
         known = [lease.id for lease in self._slots.leases()]
-        released = await self._store.run(lambda: release_orphans(self._worker_id, known, started=False))
+        released, woken = await self._store.run(lambda: release_orphans(self._worker_id, known, started=False))
         if released:
             _log.warning("gave back %d jobs whose claim was never answered", len(released))
+            # They went back to their old places, which this worker has passed; and it may have no room for them now.
+            self._position.look_back_soon()
+            self._woken(woken)
         for queue, count in list(self._unanswered.items()):
             self._answered(queue, count)  # what it really got, if anything, has just gone back
         self._demand.is_unsure = False

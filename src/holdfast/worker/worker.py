@@ -312,7 +312,10 @@ class Worker:
         """Last act: whatever the database still thinks is ours goes back, and we are gone in good order."""
         try:
             async with asyncio.timeout(_RETIRE_SECONDS):
-                await self._store.run(lambda: release_orphans(self.id, ()))
+                orphans = await self._store.run(lambda: release_orphans(self.id, ()))
+                if orphans.woken:
+                    # Whoever stops in a hurry gives back here what runs: others need not wait for their next look.
+                    self._hints.send(orphans.woken)
                 await self._store.run(lambda: retire_worker(self.id))
         except (HoldfastError, TimeoutError) as error:
             _log.error(

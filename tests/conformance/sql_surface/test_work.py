@@ -339,6 +339,16 @@ def test_leaving_gives_everything_back(surface: Surface) -> None:
     assert surface.sql("SELECT * FROM {s}.worker") == []
 
 
+def test_leaving_tells_who_waits(surface: Surface) -> None:
+    """A job that was to end is cancelled instead of given back; who waited for that is told, and not counted."""
+    job_id = surface.enqueue()
+    waiting = surface.enqueue(blockers=[UUID(job_id)], on_blocker_failure="run")
+    surface.claim("w1")
+    surface.sql("SELECT {s}.cancel(%s)", UUID(job_id))
+    assert surface.one("SELECT {s}.retire('w1')", role="worker") == 1
+    assert (surface.job(job_id).status, surface.job(waiting).status) == ("cancelled", "pending")
+
+
 def test_workers_are_in_the_registry(surface: Surface) -> None:
     surface.claim("w1", queues=["a", "b"])
     surface.sql("SELECT {s}.heartbeat('w2', '{c}', '{\"language\": \"lua\"}')", role="worker")

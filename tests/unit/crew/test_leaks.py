@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from tests.crew import leaks
-from tests.crew.leaks import nobody_is_connected, nothing_is_left
+from tests.crew.leaks import keep_open, nobody_is_connected, nothing_is_left, this_process_is_as_before
 from tests.crew.process import spawn
 from tools.postgres_server import PostgresAddress
 
@@ -55,6 +57,25 @@ def test_process() -> None:
         child = subprocess.Popen(["sleep", "60"])
     child.kill()
     child.wait()
+
+
+def test_what_every_test_is_asked(postgres_url: str, tmp_path: Path) -> None:
+    """Without a look at all processes of the machine: a child, a connection, a file of SQLite; not one that is kept."""
+    with pytest.raises(AssertionError, match=r"processes .*sleep 60"), this_process_is_as_before():
+        child = subprocess.Popen(["sleep", "60"])
+    child.kill()
+    child.wait()
+    with pytest.raises(AssertionError, match=r"connection to .*127"), this_process_is_as_before():
+        connection = psycopg.connect(postgres_url)
+    connection.close()
+    with pytest.raises(AssertionError, match=r"left\.db"), this_process_is_as_before():
+        file = sqlite3.connect(tmp_path / "left.db")
+    file.close()
+    with this_process_is_as_before():
+        asyncio.run(asyncio.sleep(0))
+        connection = psycopg.connect(postgres_url)
+        keep_open(connection.fileno())
+    connection.close()
 
 
 def test_forked_process(tmp_path_factory: pytest.TempPathFactory) -> None:

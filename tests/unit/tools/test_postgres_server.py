@@ -63,8 +63,11 @@ def test_settings_reach_the_server_and_stop_removes_its_data() -> None:
 
 
 def test_a_setting_that_postgres_refuses_is_reported_in_its_words() -> None:
-    with pytest.raises(PostgresUnavailable, match="no_such_setting"):
-        PostgresServer(available()[18], settings={"no_such_setting": "1"}).start()
+    """And nothing is left of the server that did not start, neither processes nor files."""
+    server = PostgresServer(available()[18], settings={"no_such_setting": "1"})
+    with pytest.raises(PostgresUnavailable, match="no_such_setting"), server:
+        pass
+    assert not any(directory.exists() for directory in server._scratch)
 
 
 def test_programs_in_a_private_directory_are_copied(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 -- release_orphans: give back jobs that this worker holds without knowing it (the answer to a claim was lost).
 -- params: now timestamptz, worker text, known json, started boolean
--- returns: id text, outcome text ('pending', 'cancelled'; and of the dependants of what was cancelled 'woken' and
---   'unsettled', as in complete_jobs)
+-- returns: id text, outcome text ('pending', 'cancelled'; 'woken' = a queue that a job went back to; and of the dependants of
+--   what was cancelled 'woken' and 'unsettled', as in complete_jobs)
 -- concurrency: called by the worker itself while it has no claim under way, so what it does not know it never started;
 --   with started, by others or in the end: they may have been, and no longer expire; what was refused before is past.
 --   A job that somebody asked to cancel is cancelled, never pending.
@@ -30,7 +30,7 @@ released AS (
         leased_by = NULL,
         leased_until = NULL
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM orphan))
-    RETURNING id, chain_id, status
+    RETURNING id, chain_id, status, queue
 ),
 settled AS MATERIALIZED (
     SELECT unsettled, woken_queue
@@ -39,5 +39,7 @@ settled AS MATERIALIZED (
     WHERE ended IS NOT NULL
 )
 SELECT id::text, status AS outcome FROM released
+UNION ALL
+SELECT DISTINCT queue, 'woken' FROM released
 UNION ALL
 SELECT coalesce(unsettled::text, woken_queue), CASE WHEN unsettled IS NULL THEN 'woken' ELSE 'unsettled' END FROM settled;

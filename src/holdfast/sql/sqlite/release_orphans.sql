@@ -1,7 +1,7 @@
 -- release_orphans: give back jobs that this worker holds without knowing it (the answer to a claim was lost).
 -- params: now timestamptz, worker text, known json, started boolean
--- returns: id text, outcome text ('pending', 'cancelled'; and 'unsettled' = a chain with dependants that was cancelled, to be
---   settled in the same transaction)
+-- returns: id text, outcome text ('pending', 'cancelled'; 'woken' = a queue that a job went back to; and 'unsettled' = a chain
+--   with dependants that was cancelled, to be settled in the same transaction)
 -- concurrency: called by the worker itself while it has no claim under way, so what it does not know it never started;
 --   with started, by others or in the end: they may have been, and no longer expire; what was refused before is past.
 --   A job that somebody asked to cancel is cancelled, never pending.
@@ -22,6 +22,8 @@ SET status = iif(cancel_requested_at IS NULL, 'pending', 'cancelled'),
 WHERE seq IN (SELECT value FROM json_each(:orphans));
 -- part: outcomes
 SELECT job.id, job.status AS outcome FROM json_each(:orphans) CROSS JOIN /*schema.*/job AS job ON job.seq = value
+UNION ALL
+SELECT DISTINCT job.queue, 'woken' FROM json_each(:orphans) CROSS JOIN /*schema.*/job AS job ON job.seq = value
 UNION ALL
 SELECT DISTINCT job.chain_id, 'unsettled'
 FROM json_each(:orphans)

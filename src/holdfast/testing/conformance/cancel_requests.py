@@ -114,7 +114,7 @@ async def orphans_are_cancelled(h: Harness) -> None:
     """Claimed, never heard of, and asked to end."""
     asked, other = await h.put_and_claim(2)
     request(h, asked)
-    assert set(await h.run(lambda: release_orphans("w1", []))) == {asked.id, other.id}
+    assert set((await h.run(lambda: release_orphans("w1", []))).jobs) == {asked.id, other.id}
     assert (await h.job(asked.id)).status is Status.CANCELLED
     assert (await h.job(other.id)).status is Status.PENDING
 

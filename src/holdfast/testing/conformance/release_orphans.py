@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from holdfast.model.call import Extras
 from holdfast.model.status import Status
+from holdfast.operations.enqueue_guarded import enqueue_guarded
 from holdfast.operations.release_jobs import release_orphans
 from holdfast.testing.conformance.case import Cases
-from holdfast.testing.conformance.harness import Harness, ids_of
+from holdfast.testing.conformance.harness import Harness, document, ids_of
 
 CASES = Cases("release_orphans")
 
 
 async def _release(h: Harness, *known: str, worker: str = "w1") -> set[str]:
-    return set(await h.run(lambda: release_orphans(worker, known)))
+    return set((await h.run(lambda: release_orphans(worker, known))).jobs)
 
 
 @CASES
@@ -60,3 +62,16 @@ async def locked_jobs_wait_for_the_next_time(h: Harness) -> None:
     with h.holding("SELECT id FROM {job} WHERE id = :id FOR UPDATE", id=first.id):
         assert await _release(h) == {second.id}
     assert await _release(h) == {first.id}
+
+
+@CASES
+async def tells_whose_queue_has_work_again(h: Harness) -> None:
+    """That of what went back; and of who waited for what was cancelled instead."""
+    plain, asked = [await h.put_one(queue=queue) for queue in ("a", "b")]
+    assert len(await h.claim(queues=["a", "b"])) == 2
+    waiting = document(queue="c", more=Extras(blockers=[asked], on_blocker_failure="run"))
+    await h.run(lambda: enqueue_guarded([waiting], None))
+    h.sql("UPDATE {job} SET cancel_requested_at = created_at WHERE id = :id", id=asked)
+    jobs, woken = await h.run(lambda: release_orphans("w1", ()))
+    assert (set(jobs), woken) == ({plain, asked}, {"a", "b", "c"})
+    assert await h.run(lambda: release_orphans("w1", ())) == ([], set())

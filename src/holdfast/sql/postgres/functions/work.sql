@@ -70,17 +70,14 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET jit = off AS $body$
 #variable_conflict use_variable
 DECLARE
-    released text[] := ARRAY(
-        SELECT given_back.id FROM /*schema.*/verb_release_orphans(worker => worker, known => '[]', started => true) AS given_back
-    );
-    queues text[] := ARRAY(
-        SELECT DISTINCT job.queue FROM /*schema.*/job AS job
-        WHERE job.id = ANY (released::/*id*/uuid[]) AND job.status = 'pending'
-    );
+    subjects text[];
+    outcomes text[];
 BEGIN
+    SELECT array_agg(given_back.id), array_agg(given_back.outcome) INTO subjects, outcomes
+    FROM /*schema.*/verb_release_orphans(worker => worker, known => '[]', started => true) AS given_back;
     PERFORM /*schema.*/verb_retire_worker(worker => worker);
-    PERFORM /*schema.*/hint_work(queues);
-    RETURN cardinality(released);
+    PERFORM /*schema.*/settle(subjects, outcomes);
+    RETURN (SELECT count(*) FROM unnest(outcomes) AS given_back (outcome) WHERE outcome IN ('pending', 'cancelled'));
 END
 $body$;
 -- part: claim_lanes
