@@ -298,7 +298,7 @@ class Outcomes:
         if self.settings.said:
             batch = [self._as_set(item) for item in batch]
         settlement = await self._run(batch, lambda: fail_jobs(self._worker_id, batch))
-        self._bury(settlement)
+        self._bury(batch, settlement)
         return settlement
 
     def _as_set(self, item: Failure) -> Failure:
@@ -321,7 +321,7 @@ class Outcomes:
 
     async def _refuse(self, batch: list[Refusal]) -> Settlement:
         settlement = await self._run(batch, lambda: refuse_jobs(batch))
-        self._bury(settlement)
+        self._bury(batch, settlement)
         return settlement
 
     async def _release(self, batch: list[Lease]) -> Settlement:
@@ -343,7 +343,12 @@ class Outcomes:
             self.returned()  # the key of a run that broke off is free only now
         return settlement
 
-    def _bury(self, settlement: FailSettlement) -> None:
+    def _bury(self, batch: Sequence[Failure] | Sequence[Refusal], settlement: FailSettlement) -> None:
         for job_id in settlement.dead:
             self.dead(job_id)
+        if ended := settlement.dead | settlement.cancelled:
+            # The next job of a partition key may run: not here, perhaps, for this worker may be about to stop.
+            attempts = [self._unwritten.get((item.id, item.lease_generation)) for item in batch if item.id in ended]
+            if freed := {attempt.job.queue for attempt in attempts if attempt is not None and attempt.job.line}:
+                self.woken(freed)
         self.returned()

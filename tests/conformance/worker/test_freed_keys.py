@@ -124,3 +124,27 @@ async def test_a_job_that_is_replaced_in_a_transaction(live_ground: Ground) -> N
         await settled(connection.commit())
         await settled(connection.close())
         await ground.until(lambda: ground.seen == [2])
+
+
+async def test_a_job_fails_for_good_while_its_worker_stops(live_ground: Ground) -> None:
+    """Somebody else runs the next one of its key, at once."""
+    ground = live_ground
+    gate = asyncio.Event()
+
+    async def work(_: Hand, number: int) -> None:
+        ground.seen.append(number)
+        if number == 1:
+            await gate.wait()
+            raise DeadLetter("no")
+
+    job = ground.job(work, partition_key="k")
+    async with ground.app.worker(config=PATIENT) as first:
+        await ground.client.enqueue(job.call(number=1))
+        await ground.until(lambda: ground.seen == [1])
+        async with ground.app.worker(config=PATIENT):
+            await ground.client.enqueue(job.call(number=2))
+            await ground.until(lambda: ground.sql("SELECT 1 FROM {job} WHERE held"))
+            first.stop()
+            await asyncio.sleep(0.5)  # the other one sleeps
+            gate.set()
+            await ground.until(lambda: ground.seen == [1, 2])
