@@ -10,7 +10,8 @@ from holdfast.errors import InvalidOption
 from holdfast.model.identifiers import checked_name
 from holdfast.model.scan_position import Lane
 
-#: "priority": the best priority of all queues first; "strict": a queue only when those before it have nothing due
+#: "priority": the best priority of all queues first, then what has waited longest; "strict": a queue only when those
+#: before it have nothing due
 QueueOrder = str | Mapping[str, float]
 
 
@@ -40,7 +41,9 @@ class Arrangement:
 
     def arrange(self, lanes: Iterable[Lane]) -> list[Lane]:
         if self._order == "priority":
-            return list(lanes)
+            # Of one priority the queue that lags behind most, as if all of them were one: a queue that always came first
+            # would leave nothing to the others as long as it has enough.
+            return sorted(lanes, key=lambda lane: (lane.priority, lane.ready_at, lane.seq))
         queues = list(self._queues) if self._order == "strict" else self._drawn()
         rank = {queue: place for place, queue in enumerate(queues)}
         return sorted(lanes, key=lambda lane: (rank.get(lane.queue, len(rank)), lane.priority))

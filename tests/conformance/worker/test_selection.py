@@ -76,6 +76,23 @@ async def _first_taken(ground: Ground, order: QueueOrder, jobs: int = 40) -> lis
     return list(ground.seen)
 
 
+async def test_queues_of_one_priority_are_served_like_one(live_ground: Ground) -> None:
+    """What has waited longest comes first, whatever the names of the queues, but for what one claim brings."""
+    ground = live_ground
+
+    async def note(hand: Hand) -> None:
+        ground.seen.append(hand.ctx.job.queue)
+
+    job = ground.job(note)
+    for queue, count in (("a", 40), ("b", 1), ("a", 40), ("b", 1)):
+        await ground.client.enqueue_many([job.call() for _ in range(count)], queue=queue)
+    async with ground.app.worker(config=replace(BRISK, queues=["a", "b"], concurrency=1, batch=5)):
+        await ground.until(lambda: len(ground.seen) == 82)
+    first = ground.seen.index("b")
+    assert first < 60
+    assert ground.seen.index("b", first + 1) > first + 1
+
+
 async def test_strict_order_of_queues(live_ground: Ground) -> None:
     """One queue before the other, whatever the priorities."""
     assert await _first_taken(live_ground, "strict") == ["web"] * 40 + ["mail"] * 40

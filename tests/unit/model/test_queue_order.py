@@ -13,8 +13,11 @@ from holdfast.model.scan_position import Lane
 LANES = [Lane(queue, priority, 0, 0) for priority in (0, 5) for queue in ("a", "b", "c")]
 
 
-def test_priority_leaves_them_as_they_are() -> None:
-    assert Arrangement("priority", ["a", "b", "c"]).arrange(LANES) == LANES
+def test_priority() -> None:
+    """By priority, and of one priority the one that is furthest behind first."""
+    lanes = [Lane("a", 0, 30, 1), Lane("b", 0, 10, 3), Lane("c", 0, 10, 2), Lane("a", 5, 0, 0)]
+    arranged = Arrangement("priority", ["a", "b", "c"]).arrange(lanes)
+    assert [(lane.queue, lane.priority) for lane in arranged] == [("c", 0), ("b", 0), ("a", 0), ("a", 5)]
 
 
 def test_strict() -> None:
