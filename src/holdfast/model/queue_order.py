@@ -41,8 +41,8 @@ class Arrangement:
 
     def arrange(self, lanes: Iterable[Lane]) -> list[Lane]:
         if self._order == "priority":
-            # Of one priority the queue that lags behind most, as if all of them were one: a queue that always came first
-            # would leave nothing to the others as long as it has enough.
+            # Of one priority the queue that lags behind most, as if all were one: a queue that always came first would
+            # leave nothing to the others as long as it has enough.
             return sorted(lanes, key=lambda lane: (lane.priority, lane.ready_at, lane.seq))
         queues = list(self._queues) if self._order == "strict" else self._drawn()
         rank = {queue: place for place, queue in enumerate(queues)}

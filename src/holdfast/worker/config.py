@@ -71,8 +71,8 @@ class WorkerConfig:
     - `health_port` (none), `health_host` ("127.0.0.1"): where it answers /live, /ready and /leader over HTTP.
     - `affinity` ("any"): with "ring", the workers of a queue share its partition keys out among themselves.
     - `forbidden_flags` (none): jobs with one of these flags are left to others; a function is asked before every claim.
-    - `queue_order` ("priority"): the best priority of all its queues first, then what has waited longest; or "strict": a
-      queue only when those named before it have nothing due; or weights: `{"mail": 3, "web": 1}`.
+    - `queue_order` ("priority"): the best priority of all its queues first, then what has waited longest; or "strict":
+      a queue only when those named before it have nothing due; or weights: `{"mail": 3, "web": 1}`.
     """
 
     queues: Sequence[str] | None = None
