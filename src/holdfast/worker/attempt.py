@@ -209,9 +209,9 @@ class Attempt:
         until = None if error.until is None else iso(error.until)
         return Postponement(self.job.id, self.job.lease_generation, delay_ms, until)
 
-    def refusal(self, error: BaseException, delay_ms: int = 0) -> Refusal:
+    def refusal(self, error: BaseException) -> Refusal:
         """This worker's code cannot run the job; another's may."""
-        return Refusal(self.job.id, self.job.lease_generation, describe(error), delay_ms)
+        return Refusal(self.job.id, self.job.lease_generation, describe(error))
 
     def cancellation_error(self) -> BaseException:
         """What to write of it where its handler says nothing any more."""

@@ -89,7 +89,8 @@ class Buffer:
         missing = free - len(self.ready)
         if self.reserve:
             is_time = len(self.ready) <= self.low_water or missing > 0
-            return (max(self.appetite, 1) if is_time else 0), True
+            # What is in reserve may fill a part of the room only: batch handlers take as many as there are.
+            return (max(self.appetite, missing - len(self.reserve), 1) if is_time else 0), True
         # Handlers that end as soon as they are started leave all slots free, however fast they come: what these could
         # start now is less than they will have started before the next claim is answered.
         # But the first after a pause is waited for, however many went by before.

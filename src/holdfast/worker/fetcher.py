@@ -39,6 +39,8 @@ _log = logging.getLogger("holdfast.worker")
 _SUSPECT_PATIENCE = 5.0
 #: how many suspects are looked at before others have their turn
 _MOST_PASSED = 20
+#: a share is being asked for, or has just come
+_BUSY_SECONDS = 0.005
 #: how long claimed jobs may wait behind others that take all slots before somebody else gets them
 _STALL_SECONDS = 0.5
 
@@ -77,7 +79,10 @@ class Fetcher:
         self._position = ScanPosition()
         self._fair = FairQueues()
         self._demand = demand
-        self._next_due = 0.0
+        #: when which queue has something due, as far as the last look and the claims since then say
+        self._due: list[tuple[float, str]] = []
+        #: the queues that the last claims have looked into, and whether there may be more in them
+        self._asked: dict[str, bool] = {}
         self._suspect_due_at: float | None = None
         self._suspect_turn_from = 0.0
         #: the last claim came back short: there is nothing more until a hint, a due time or a poll says otherwise
@@ -130,9 +135,10 @@ class Fetcher:
         if limit == 0:
             await self._demand.wait(_STALL_SECONDS)
             return
+        began = time.monotonic()
         self._is_dry = not await self._claim(limit, is_prefetch=is_prefetch)
         if self._is_dry:
-            self._forget_what_was_due()
+            self._due = [(at, queue) for at, queue in self._due if at > began or self._is_still_due(queue)]
         if self._position.may_look_back(time.monotonic()):
             await self._look_back()
 
@@ -141,6 +147,7 @@ class Fetcher:
         is_more = False
         is_open = False
         self._lacks_slot = False
+        self._asked.clear()
         left = claim_size(min(limit, self._config.batch))
         fair = self._fair.names
         lanes = self._position.lanes
@@ -201,6 +208,8 @@ class Fetcher:
             is_more |= has_more
         self._answered(queue, count)
         self._slots.fill()
+        if is_more and all(known != queue for _, known in self._due):
+            self._due.append((time.monotonic(), queue))  # as soon as there is room again
         return is_more and bool(self._shares.room(queue))
 
     async def _run_claim(
@@ -239,12 +248,15 @@ class Fetcher:
         candidates = (job for job in claimed if job.line is None or not key_place(job.line)[2])
         if part.most is not None:
             self._fair.took(part, candidates, claimed.passed, claimed.left)
-            return claimed, self._fair.has_turn(part.lanes[0].queue)
-        self._position.advance(candidates)
-        self._position.advance(claimed.passed)
-        is_more = len(claimed) + claimed.aside >= part.limit
-        if part.lanes:
-            self._fair.took_plain(part.lanes[0].queue, is_more=is_more)
+            is_more = self._fair.has_turn(part.lanes[0].queue)
+        else:
+            self._position.advance(candidates)
+            self._position.advance(claimed.passed)
+            # What was passed by counts: it is in front of others, and stays there as long as somebody holds it up.
+            is_more = len(claimed) + sum(claimed.left.values()) >= part.limit
+            if part.lanes:
+                self._fair.took_plain(part.lanes[0].queue, is_more=is_more)
+        self._asked |= dict.fromkeys((lane.queue for lane in part.lanes), is_more)
         return claimed, is_more
 
     def _room(self, part: Part) -> int:
@@ -272,10 +284,9 @@ class Fetcher:
         )
         suspects = [lane.due_in_ms for lane in found if lane.is_suspect]
         self._suspect_due_at = ended + min(suspects) / 1000 if suspects else None
-        due = [self._seconds_until_claimable(lane, ended) for lane in found if not lane.is_suspect]
-        self._next_due = ended + min(due) if due else math.inf
+        self._due = [(self._due_at(lane, ended), lane.queue) for lane in found if not lane.is_suspect]
         self._has_looked_since_claim = True
-        if self._next_due <= ended:
+        if self._seconds_until_due(ended) <= 0:
             self._is_dry = False
 
     async def _look_for_tenants(self, found: Sequence[FoundLane], taste: str | None) -> None:
@@ -298,30 +309,35 @@ class Fetcher:
         if found:
             self._fair.walked(found, began, time.monotonic())
 
-    def _seconds_until_claimable(self, lane: FoundLane, now: float) -> float:
-        seconds = max(lane.due_in_ms / 1000, self._seconds_until_room(lane.queue))
-        if lane.is_fair and not seconds and not self._fair.has_turn(lane.queue):
+    def _due_at(self, lane: FoundLane, now: float) -> float:
+        if lane.is_fair and not lane.due_in_ms and not self._fair.has_turn(lane.queue):
             # It is due, but its tenant is not among those that we know: the next look may show it, or a walk before.
-            return self._position.seconds_until_look_back(now)
-        return seconds
+            return now + self._position.seconds_until_look_back(now)
+        return now + lane.due_in_ms / 1000
 
-    def _forget_what_was_due(self) -> None:
-        """The claim has taken it, or could not: what the last look saw is no reason to claim again before the next."""
-        now = time.monotonic()
-        if self._next_due <= now:
-            waits = filter(None, map(self._seconds_until_room, self._queues))
-            self._next_due = now + min(waits, default=math.inf)
+    def _is_still_due(self, queue: str) -> bool:
+        """Of what was due before the last claim: whether it is a reason to claim again before the next look."""
+        if queue in self._asked:
+            return self._asked[queue]
+        if self._shares.room(queue) != 0 and not self._lacks_slot:
+            self._position.look_back_soon()  # it stands in a lane that we do not know
+            return False
+        return True
+
+    def _seconds_until_due(self, now: float) -> float:
+        """Until something can be claimed that we know of, by time alone; whatever else makes room wakes us."""
+        waits = (max(at - now, self._seconds_until_room(queue)) for at, queue in self._due)
+        return min((wait for wait in waits if wait > 0 or not self._lacks_slot), default=math.inf)
 
     def _seconds_until_room(self, queue: str) -> float:
-        """By time alone; whatever else makes room wakes us."""
-        return self._shares.seconds_until_room(queue) if self._shares.room(queue) == 0 else 0.0
+        return max(self._shares.seconds_until_room(queue), _BUSY_SECONDS) if self._shares.room(queue) == 0 else 0.0
 
     async def _sleep(self) -> None:
         """Nothing claimable: until something is due, a hint comes, or it is time to look anyway."""
         self._is_dry = False
         now = time.monotonic()
         poll = now + self._config.poll.total_seconds() * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
-        until = [poll, self._next_due]
+        until = [poll, now + self._seconds_until_due(now)]
         if self._suspect_due_at is not None:
             until.append(max(self._suspect_due_at, self._suspect_turn_from))
         if not self._has_looked_since_claim:

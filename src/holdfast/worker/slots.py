@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
+import msgspec
+
 from holdfast.errors import UnknownJobType
 from holdfast.operations.claim_jobs import ClaimedJob
 from holdfast.operations.complete_jobs import Completion
 from holdfast.operations.lease import Lease
+from holdfast.operations.refuse_jobs import Refusal
 from holdfast.worker.attempt import Attempt, Ending
 from holdfast.worker.buffer import Buffer
 from holdfast.worker.cancellation import Cancellation
@@ -253,8 +256,8 @@ class Slots:
         attempt = Attempt(job, handler, self._worker_id)
         if handler is None:
             self._attempts[attempt.lease] = attempt
-            error = UnknownJobType(job.type_name, tuple(self._handlers))
-            self._end(attempt, attempt.refusal(error, self._strangers.meet(job)))
+            self._strangers.complain(job)
+            self._end(attempt, attempt.refusal(UnknownJobType(job.type_name, tuple(self._handlers))))
             return
         self._occupied += 1
         self.last_start = attempt.started_at
@@ -341,6 +344,8 @@ class Slots:
         if ending is None:
             self._demand.doubt()
         else:
+            if isinstance(ending, Refusal):
+                ending = msgspec.structs.replace(ending, delay_ms=self._strangers.put_off(attempt.job))
             self._outcomes.add(ending, attempt, self._buffer.lines.place(attempt.lease) if is_in_line else None)
         if is_in_line:
             self._go_on(attempt, ending)

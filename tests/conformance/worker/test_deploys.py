@@ -85,6 +85,28 @@ async def test_an_input_that_no_longer_fits_waits_too(ground: Ground, kind: str)
     assert await adrain(ground.app) == Drained(completed=1)
 
 
+async def test_refused_jobs_come_back_one_after_the_other(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many are refused at once, those that the worker can run are not crowded out when they are due again."""
+    monkeypatch.setattr("holdfast.worker.strangers._BACK_PER_SECOND", 10)
+
+    async def work(hand: Hand, number: int) -> None: ...
+
+    job = ground.job(work)
+    await ground.client.enqueue_many([job.call(number=number) for number in range(60)])
+
+    def define(other: App) -> None:
+        async def renamed(count: int) -> None: ...
+
+        other.job(name="work")(renamed)
+
+    assert await drain_other(ground, define) == Drained(refused=60)
+    assert ground.clock is not None
+    page = await ground.client.list_jobs(limit=60)
+    waits = sorted((one.ready_at - ground.clock()).total_seconds() for one in page.items)
+    assert waits[0] == 1
+    assert waits[-1] > 3
+
+
 async def test_a_bad_payload_inside_a_handler_is_a_failure(ground: Ground) -> None:
     """Only the job's own input is a matter of deploys."""
 

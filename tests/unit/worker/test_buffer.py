@@ -150,6 +150,13 @@ def test_short_spans_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert buffer.appetite == 0
 
 
+def test_a_small_reserve_is_no_reason_to_claim_little() -> None:
+    """Batch handlers take as many as there are: with room for twenty, one in reserve leaves nineteen to be claimed."""
+    buffer = Buffer(100, 1)
+    buffer.promote([_job("a", claimed_at=7)])
+    assert buffer.wanted(20) == (19, True)
+
+
 def test_reserve_becomes_ready_when_the_next_claim_committed() -> None:
     """The two levels, and the instant by which the reserve is known."""
     buffer = Buffer(500)
