@@ -29,7 +29,7 @@ def checked_queue_order(value: object) -> QueueOrder:
 
 
 class Arrangement:
-    """Puts lanes in the order in which a claim looks into them; they come sorted by priority."""
+    """Puts lanes in the order in which a claim looks into them."""
 
     def __init__(self, order: QueueOrder, queues: Sequence[str]) -> None:
         self._order = order

@@ -153,7 +153,7 @@ class Fetcher:
         lanes = self._position.lanes
         if fair:
             await self._walk_on()
-            lanes = sorted([*lanes, *self._fair.lanes], key=lambda lane: (lane.priority, lane.queue))
+            lanes = [*lanes, *self._fair.lanes]
         for some, most in self._shares.portions(self._selection.arrange(lanes), limit, fair):
             queue = some[0].queue
             if self._shares.room(queue) is not None:
