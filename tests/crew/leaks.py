@@ -167,9 +167,17 @@ def _processes() -> dict[int, str]:
 def _command(pid: int) -> str:
     """Its command line; empty if it is gone, or a zombie, at which its parent has not looked yet."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        if not command and _state(pid) not in {b"Z", b"X"}:
+            # Amid its exec a process has no command line: whoever takes it for a zombie overlooks a leak.
+            return f"{pid}, which is being started"
     except OSError:
         return ""
+    return command.replace(b"\0", b" ").decode(errors="replace")
+
+
+def _state(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
 
 
 def _children() -> defaultdict[int, list[int]]:
