@@ -46,7 +46,7 @@ from holdfast.worker import Hints, Middleware, OnDead, OnError, Worker, WorkerCo
 from holdfast.worker.config import with_settings
 from holdfast.worker.executors.handler_process import Kit
 from holdfast.worker.executors.main_guard import refuse_while_importing
-from holdfast.worker.executors.processes import ProcessPlan
+from holdfast.worker.executors.process_line import ProcessPlan
 from holdfast.worker.lifespan import Lifespan
 
 R = TypeVar("R")

@@ -24,7 +24,8 @@ from holdfast.worker.config import WorkerConfig
 from holdfast.worker.demand import Demand
 from holdfast.worker.equipment import Equipment, Hints, handlers_own
 from holdfast.worker.executors.base import Done, Executor
-from holdfast.worker.executors.processes import ProcessExecutor, ProcessPlan
+from holdfast.worker.executors.process_line import ProcessPlan
+from holdfast.worker.executors.processes import ProcessExecutor
 from holdfast.worker.executors.tasks import TaskExecutor
 from holdfast.worker.executors.threads import ThreadExecutor
 from holdfast.worker.fetcher import Fetcher

@@ -27,7 +27,7 @@ from holdfast.worker.cancel_tasks import cancel_tasks
 from holdfast.worker.config import WorkerConfig
 from holdfast.worker.engine import Engine, Supplies
 from holdfast.worker.equipment import Hints
-from holdfast.worker.executors.processes import ProcessPlan
+from holdfast.worker.executors.process_line import ProcessPlan
 from holdfast.worker.handler import Handler, Place
 from holdfast.worker.health import serve_health
 from holdfast.worker.hooks import Hooks, OnDead, OnError
