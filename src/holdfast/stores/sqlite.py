@@ -196,7 +196,7 @@ class SqliteSyncStore(_Shared):
     """For threads."""
 
     def run(self, verb: Verb[T], *, read_only: bool = False) -> T:
-        return self.read(verb) if read_only else self.writer.submit(verb).result()
+        return self.read(verb) if read_only else self.writer.run(verb)
 
     def borrow(self, tx: object, *, read_only: bool = False) -> Borrowed:
         borrowed = recognise(tx, self._store)

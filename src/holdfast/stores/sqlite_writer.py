@@ -1,6 +1,8 @@
-"""The process's one writer for a SQLite file: a thread that turns whatever has queued up into one transaction.
+"""The process's one writer for a SQLite file: whatever has queued up becomes one transaction.
 
-One fsync serves all: batching gains a factor of 48 where more writers gain nothing.
+One fsync serves all: batching gains a factor of 48 where more writers gain nothing.  A thread writes; only who waits
+for the result anyway and finds it idle writes for himself, because handing a verb over and its result back takes longer
+than its transaction.
 """
 
 from __future__ import annotations
@@ -59,18 +61,56 @@ class SqliteWriter:
         self._items: deque[_Item] = deque()
         self._wake = threading.Condition()
         self._is_closing = False
+        #: the thread that writes now, and has the connection
+        self._writing: int | None = None
+        self._connection: sqlite3.Connection | None = None
         self._thread = threading.Thread(target=self._serve, name="holdfast-writer", daemon=True)
         self._thread.start()
 
     def submit(self, verb: Verb[T]) -> Future[T]:
         """Queue a verb; the future has its result once the transaction is on disk."""
         item = _Item(verb)
+        self._queue(item)
+        return item.future
+
+    def run(self, verb: Verb[T]) -> T:
+        """The same for a thread that waits for the result anyway."""
+        if self._writing == threading.get_ident():
+            # A signal handler or a finalizer, amid a write of its own thread that goes on only when it returns.
+            raise DatabaseBusy(0, "this thread is amid another write; do not enqueue in a signal handler")
+        item = _Item(verb)
+        try:
+            if self._take_if_idle():
+                self._write([item])
+            else:
+                self._queue(item)
+        finally:
+            # Whatever was raised and wherever: a Ctrl-C must not leave the connection taken for ever.
+            self._let_go()
+        result: T = item.future.result()
+        return result
+
+    def _queue(self, item: _Item) -> None:
         with self._wake:
             if self._is_closing:
                 raise ClientClosed
             self._items.append(item)
-            self._wake.notify()
-        return item.future
+            if self._writing is None:
+                self._wake.notify()
+
+    def _take_if_idle(self) -> bool:
+        with self._wake:
+            is_idle = self._writing is None and not self._items and not self._is_closing
+            if is_idle:
+                self._writing = threading.get_ident()
+            return is_idle
+
+    def _let_go(self) -> None:
+        with self._wake:
+            if self._writing == threading.get_ident():
+                self._writing = None
+                if self._items or self._is_closing:
+                    self._wake.notify()
 
     def release(self) -> None:
         """One user less; the last one stops the thread after what is queued."""
@@ -85,32 +125,36 @@ class SqliteWriter:
         self._thread.join()
 
     def _serve(self) -> None:
-        connection: sqlite3.Connection | None = None
         while True:
             with self._wake:
-                while not self._items and not self._is_closing:
+                while self._writing is not None or not (self._items or self._is_closing):
                     self._wake.wait()
+                if not self._items:
+                    break
                 taken = [self._items.popleft() for _ in range(min(len(self._items), _MOST))]
-            if not taken:
-                break
-            # Whoever gave up waiting gets nothing written; from here on it is too late to give up.
-            batch = [item for item in taken if item.future.set_running_or_notify_cancel()]
-            if not batch:
-                continue
-            try:
-                with translated():
-                    connection = connection or self._store.connect()
-                    self._run_batch(connection, batch)
-            except BaseException as error:  # noqa: BLE001 - handed to whoever waits
-                for item in batch:
-                    if not item.future.done():
-                        item.future.set_exception(error)
-                # A connection that failed in an unforeseen way (disk full, file gone) is not trusted again.
-                if connection is not None and not isinstance(error, DatabaseBusy):
-                    connection.close()
-                    connection = None
-        if connection is not None:
-            connection.close()
+                self._writing = threading.get_ident()
+            self._write(taken)
+            self._let_go()
+        if self._connection is not None:
+            self._connection.close()
+
+    def _write(self, taken: list[_Item]) -> None:
+        # Whoever gave up waiting gets nothing written; from here on it is too late to give up.
+        batch = [item for item in taken if item.future.set_running_or_notify_cancel()]
+        if not batch:
+            return
+        try:
+            with translated():
+                self._connection = self._connection or self._store.connect()
+                self._run_batch(self._connection, batch)
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+            for item in batch:
+                if not item.future.done():
+                    item.future.set_exception(error)
+            # A connection that failed in an unforeseen way (disk full, file gone) is not trusted again.
+            if self._connection is not None and not isinstance(error, DatabaseBusy):
+                self._connection.close()
+                self._connection = None
 
     def _run_batch(self, connection: sqlite3.Connection, batch: list[_Item]) -> None:
         try:

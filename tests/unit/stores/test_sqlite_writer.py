@@ -1,19 +1,28 @@
-"""The one writer of a file lives as long as somebody uses it."""
+"""The one writer of a file: lives as long as somebody uses it, and is whoever finds it idle."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
+from typing import TypeVar
 
 import pytest
 
 from holdfast import App
+from holdfast.errors import DatabaseBusy
+from holdfast.operations.list_workers import list_workers
+from holdfast.operations.statement import Operation
 from holdfast.operations.worker_life import WorkerIdentity, register_worker
 from holdfast.stores import SyncStore
+from tests.crew.waiting import wait_for
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -44,3 +53,99 @@ def test_threads_that_write_first_at_once_are_one_user(sqlite_path: Path) -> Non
             store.close()
             assert [thread for thread in threading.enumerate() if thread.name == "holdfast-writer"] == []
     app.close()
+
+
+@pytest.fixture
+def store(sqlite_path: Path) -> Iterator[SyncStore]:
+    app = App(f"sqlite:///{sqlite_path}")
+    store = app.store.sync()
+    store.ensure_ready()
+    yield store
+    _soon(store.close)
+    app.close()
+
+
+def _soon(work: Callable[[], T]) -> T:
+    """In this thread's place, if that would have to wait for ever."""
+    done: SimpleQueue[T] = SimpleQueue()
+    threading.Thread(target=lambda: done.put(work()), daemon=True).start()
+    return done.get(timeout=5)
+
+
+def _registration(name: str, meanwhile: Callable[[], object] = lambda: None) -> Operation[int]:
+    """Writes a row, calls `meanwhile` in the transaction, and returns the thread that did it."""
+    yield from register_worker(WorkerIdentity(id=name, version="1", queues=["default"]))
+    meanwhile()
+    return threading.get_ident()
+
+
+def _workers(store: SyncStore) -> set[str]:
+    return {worker.id for worker in store.run(list_workers, read_only=True)}
+
+
+def test_who_finds_nobody_writing_writes(store: SyncStore) -> None:
+    assert {store.run(lambda: _registration("a")) for _ in range(3)} == {threading.get_ident()}
+
+
+def test_who_comes_meanwhile_is_served_together(store: SyncStore) -> None:
+    """By the writer's thread, not by whoever came first, who has what he wanted."""
+    is_writing, may_go_on = threading.Event(), threading.Event()
+    commits: list[str] = []
+
+    def first() -> Operation[int]:
+        return _registration("first", lambda: (is_writing.set(), may_go_on.wait()))
+
+    with ThreadPoolExecutor(5) as pool:
+        ahead = pool.submit(store.run, first)
+        is_writing.wait()
+        connection = store.writer._connection  # type: ignore[attr-defined]
+        connection.set_trace_callback(lambda text: commits.append(text) if text == "COMMIT" else None)
+        others = [pool.submit(store.run, partial(_registration, f"w{n}")) for n in range(4)]
+        wait_for(lambda: len(store.writer._items) == 4, "all in line")  # type: ignore[attr-defined]
+        may_go_on.set()
+        threads = {other.result(5) for other in others}
+        assert len(threads) == 1
+        assert ahead.result(5) not in threads
+    connection.set_trace_callback(None)
+    assert commits == ["COMMIT"] * 2
+    assert _workers(store) == {"first", "w0", "w1", "w2", "w3"}
+
+
+def test_a_write_amid_a_write_of_the_same_thread(store: SyncStore) -> None:
+    """As a signal handler may try: it could wait for itself only."""
+    refused: list[DatabaseBusy] = []
+
+    def handle_signal() -> None:
+        with pytest.raises(DatabaseBusy, match="signal handler") as caught:
+            store.run(lambda: _registration("inner"))
+        refused.append(caught.value)
+
+    _soon(lambda: store.run(lambda: _registration("outer", handle_signal)))
+    assert len(refused) == 1
+    _soon(lambda: store.run(lambda: _registration("later")))
+    assert _workers(store) == {"outer", "later"}
+
+
+def test_ctrl_c_amid_a_write(store: SyncStore) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.run(lambda: _registration("broken off", interrupt))
+    _soon(lambda: store.run(lambda: _registration("next")))
+    assert _workers(store) == {"next"}
+
+
+def test_closed_amid_a_write(store: SyncStore) -> None:
+    """What has begun is finished first."""
+    is_writing = threading.Event()
+
+    def begin() -> None:
+        is_writing.set()
+        time.sleep(0.2)
+
+    with ThreadPoolExecutor(1) as pool:
+        ahead = pool.submit(store.run, lambda: _registration("last", begin))
+        is_writing.wait()
+        store.close()
+        ahead.result(5)
