@@ -8,19 +8,23 @@ import math
 class TokenBucket:
     """Tokens come at `rate` per second and are kept up to `burst`; one is spent for each start.
 
-    It begins empty, and so does whatever is added to its size.  Nothing comes in while it is frozen: a start happens at
-    some moment between the sending of a claim and its answer, and a share has changed at some moment between asking
-    and being told; counting from the later one keeps the promise for any of them.
+    It begins empty, and so does whatever is added to its size.  A claim takes its tokens beforehand, and its jobs start
+    some time after it was sent: until then they are `reserved`, and take up room as if they lay in the bucket.  So what
+    may start at any moment is no more than `burst`, and what may start later has come in later.  Nothing comes in while
+    it is frozen: a share has changed at some moment between asking and being told, and counting from the later one
+    keeps the promise for both.
     Times are seconds by the monotonic clock.
     """
 
-    __slots__ = ("_at", "_is_frozen", "_taken", "_tokens", "burst", "rate")
+    __slots__ = ("_at", "_is_frozen", "_taken", "_tokens", "burst", "rate", "reserved")
 
     def __init__(self, now: float) -> None:
         self.rate = 0.0
         self.burst = 0
         self._tokens = 0.0
         self._taken = 0
+        #: how many jobs have tokens and have not started, as far as was told
+        self.reserved = 0
         self._at = now
         self._is_frozen = False
 
@@ -40,23 +44,31 @@ class TokenBucket:
 
     def take(self, count: int, now: float) -> None:
         """Before a claim of so many; there must be as many."""
-        self.freeze(now)
+        self._fill(now)
         if count > self._tokens:
             raise ValueError(f"{count} tokens were taken where there are {self._tokens:g}")
         self._tokens -= count
         self._taken = count
+        self.reserved += count
 
-    def settle(self, used: int, now: float) -> None:
-        """After it: so many have started, the others come back."""
-        self._tokens = min(self.burst, self._tokens + max(0, self._taken - used))
+    def settle(self, claimed: int, now: float) -> None:
+        """After it: so many will start, the tokens of the others come back."""
+        self._fill(now)
+        unused = max(0, self._taken - claimed)
+        self.reserved -= unused
+        self._tokens = min(self.burst, self._tokens + unused)
         self._taken = 0
-        self.thaw(now)
+
+    def started(self, waiting: int, now: float) -> None:
+        """All but `waiting` have, or never will; not to be said while a claim is under way."""
+        self._fill(now)
+        self.reserved = min(self.reserved, waiting)
 
     def resize(self, rate: float, burst: int, now: float) -> None:
         """Another share: what is too much is gone, what is new comes with time."""
         self._fill(now)
         self.rate, self.burst = rate, burst
-        self._tokens = min(self._tokens, burst)
+        self._tokens = min(self._tokens, self._room)
 
     def seconds_until_one(self, now: float) -> float:
         """How long until a start is possible; infinite if none ever is."""
@@ -65,7 +77,11 @@ class TokenBucket:
             return 0.0
         return (1 - self._tokens) / self.rate if self.rate > 0 and self.burst > 0 else math.inf
 
+    @property
+    def _room(self) -> int:
+        return max(0, self.burst - self.reserved)
+
     def _fill(self, now: float) -> None:
         if now > self._at and not self._is_frozen:
-            self._tokens = min(self.burst, self._tokens + (now - self._at) * self.rate)
+            self._tokens = min(self._room, self._tokens + (now - self._at) * self.rate)
             self._at = now

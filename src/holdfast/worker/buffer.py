@@ -57,6 +57,10 @@ class Buffer:
         yield from list(self.reserve)
         yield from self.lines
 
+    def count_of(self, queue: str) -> int:
+        """How many wait, of one queue."""
+        return sum(job.queue == queue for job in self)
+
     @property
     def reserved_at(self) -> Instant | None:
         """The instant of the prefetching claim."""

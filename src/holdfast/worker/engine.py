@@ -133,6 +133,7 @@ class Engine:
             dead_after=config.dead_after,
             changed=waker.poke,
             in_use=self.slots.count_of,
+            waiting=buffer.count_of,
         )
         self._fetcher = Fetcher(
             store,

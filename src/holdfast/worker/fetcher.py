@@ -157,7 +157,11 @@ class Fetcher:
         for some, most in self._shares.portions(self._selection.arrange(lanes), limit, fair):
             queue = some[0].queue
             if self._shares.room(queue) is not None:
-                is_more |= await self._claim_limited(queue, some, most)
+                is_ahead = is_prefetch and self._shares.may_wait(queue)
+                is_open |= is_ahead
+                count, has_more = await self._claim_limited(queue, some, min(most, left), is_ahead=is_ahead)
+                left -= count
+                is_more |= has_more or left <= 0
                 continue
             for part in self._fair.parts(some, claim_size(left)) if left > 0 else []:
                 is_open = True
@@ -172,11 +176,38 @@ class Fetcher:
 
     async def _claim_freely(self, part: Part, *, is_prefetch: bool) -> tuple[int, bool]:
         """How many were claimed, and whether there may be more."""
-        start = self._buffer.reserved_at
-        if not part.lanes and start is None:
+        if not part.lanes and self._buffer.reserved_at is None:
             return 0, False
+        claimed, is_more = await self._fetch(part, is_prefetch=is_prefetch, run=self._buffer.lines.run)
+        if part.lanes and not claimed and not claimed.aside:
+            self._shares.wonder()
+        return len(claimed), is_more
+
+    async def _claim_limited(self, queue: str, lanes: list[Lane], most: int, *, is_ahead: bool) -> tuple[int, bool]:
+        """The same, as far as its limits go: nobody comes along behind another, since each of them counts."""
+        # Another claim may have come between, and an ask about the share with it.
+        most = min(most, self._shares.room(queue) or 0)
+        limit = claim_size(min(most, most if is_ahead else self._slots.free - len(self._buffer.ready)))
+        if limit <= 0:
+            self._lacks_slot |= most > 0
+            return 0, False
+        self._shares.claiming(queue, limit)
+        self._unanswered[queue] = limit
+        is_more = False
+        count = 0
+        for part in self._fair.parts(lanes, limit):
+            claimed, has_more = await self._fetch(part, is_prefetch=is_ahead, run=0)
+            count += len(claimed)
+            is_more |= has_more
+        self._answered(queue, count)
+        if is_more and all(known != queue for _, known in self._due):
+            self._due.append((time.monotonic(), queue))  # as soon as there is room again
+        return count, is_more and bool(self._shares.room(queue))
+
+    async def _fetch(self, part: Part, *, is_prefetch: bool, run: int) -> tuple[Claim, bool]:
+        """What was claimed, which is started now, or lies in reserve; and whether there may be more."""
+        start = self._buffer.reserved_at if is_prefetch else None
         drops = self._buffer.take_idle_marks()
-        run = self._buffer.lines.run
         claimed, is_more = await self._run_claim(part, prefetch=is_prefetch, start=start, drops=drops, run=run)
         first = self._buffer.lines.enter(claimed)
         if is_prefetch:
@@ -185,32 +216,7 @@ class Fetcher:
             self._buffer.ready.extend(first)
         self._slots.fill()
         self._slots.learn_batch_size(was_full=len(first) >= part.limit)
-        if part.lanes and not claimed and not claimed.aside:
-            self._shares.wonder()
-        return len(claimed), is_more
-
-    async def _claim_limited(self, queue: str, lanes: list[Lane], most: int) -> bool:
-        """Never ahead of a free slot: what lies in a buffer counts as running, and a rate is one of starts."""
-        # Another claim may have come between, and an ask about the share with it.
-        most = min(most, self._shares.room(queue) or 0)
-        limit = claim_size(min(most, self._slots.free - len(self._buffer.ready), self._config.batch))
-        if limit <= 0:
-            self._lacks_slot |= most > 0
-            return False
-        self._shares.claiming(queue, limit)
-        self._unanswered[queue] = limit
-        is_more = False
-        count = 0
-        for part in self._fair.parts(lanes, limit):
-            claimed, has_more = await self._run_claim(part)
-            self._buffer.ready.extend(self._buffer.lines.enter(claimed))
-            count += len(claimed)
-            is_more |= has_more
-        self._answered(queue, count)
-        self._slots.fill()
-        if is_more and all(known != queue for _, known in self._due):
-            self._due.append((time.monotonic(), queue))  # as soon as there is room again
-        return is_more and bool(self._shares.room(queue))
+        return claimed, is_more
 
     async def _run_claim(
         self,

@@ -4,12 +4,13 @@ Whoever claims asks it three things, for every queue, limited or not:
 
     room = shares.room(queue)            # before a claim: how many may be claimed of it now; None: any number
     shares.claiming(queue, count)        # it is sent, for at most so many
-    shares.claimed(queue, count)         # it is answered: so many were claimed
+    shares.claimed(queue, count)         # it is answered: so many were claimed, and wait or start
     shares.ended(queue, count)           # so many have ended, and the database has acknowledged that
 
 A claim that goes over several queues is split by `portions`.  A claim whose answer is lost counts as one that got all
 it asked for, until the database has said which of those jobs the worker really holds: then `ended` for the others.
-What is claimed must be started at once for a rate to mean starts, so nothing of a limited queue is claimed ahead.
+A rate is one of starts: what is claimed ahead keeps its token until it starts.  What limits of keys admit must start at
+once, because nobody here counts it.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ _HUNGRY_SECONDS = 0.5
 _TURN_SECONDS = 30
 #: of a queue that has no limits but those of its concurrency keys
 _PLENTY = 1_000_000
-#: a claim or its answer is under way: asked a moment later
-_BUSY_SECONDS = 0.02
+#: a claim or its answer is under way, or jobs wait for a slot: asked a moment later
+_BUSY_SECONDS = 0.005
 
 
 class _Held:
     """What the worker knows of its share of one queue."""
 
-    __slots__ = ("answer", "asked", "bucket", "is_asking", "is_known", "next_ask")
+    __slots__ = ("answer", "asked", "bucket", "is_asking", "is_due", "is_known", "next_ask")
 
     def __init__(self, worker_id: str, now: float) -> None:
         self.answer = SharedQueue(Limits(), Share(worker_id))
@@ -59,6 +60,8 @@ class _Held:
         #: it has an answer, and none was lost since
         self.is_known = False
         self.is_asking = False
+        #: it is time to ask, and nothing is claimed until that has happened
+        self.is_due = False
         self.asked = Moment()
         self.next_ask = now
 
@@ -70,9 +73,10 @@ class ShareKeeper:
     - `interval` (5 s): how often it asks for its shares, and half as often looks for changed limits.
     - `dead_after` (20 s): when others take the worker for dead, and its shares for free.
     - `in_use` (what `claimed` and `ended` say): how many jobs of a queue the worker holds.
+    - `waiting` (none): how many of those have not started.
 
-    While it asks about a queue nothing is claimed of that, and it does not ask while a claim of it is under way; so
-    what is in use, and what is saved up, is never more than it said.
+    While it asks about a queue nothing is claimed of that, and it does not ask while a claim of it is under way, or
+    while jobs wait that have their tokens; so what is in use, and what is saved up, is never more than it said.
     """
 
     def __init__(
@@ -86,6 +90,7 @@ class ShareKeeper:
         dead_after: timedelta = timedelta(seconds=20),
         changed: Callable[[], None] = lambda: None,
         in_use: Callable[[str], int] | None = None,
+        waiting: Callable[[str], int] = lambda _: 0,
     ) -> None:
         self._store = store
         self._worker_id = worker_id
@@ -97,6 +102,7 @@ class ShareKeeper:
         self._changed = changed
         self._counted: Counter[str] = Counter()
         self._in_use = in_use or self._counted.__getitem__
+        self._waiting = waiting
         self._claiming: dict[str, int] = {}
         self._held: dict[str, _Held] = {}
         #: queues whose concurrency keys are limited: what the claim admits must start at once
@@ -117,7 +123,7 @@ class ShareKeeper:
         held = self._held.get(queue)
         if held is None:
             return _PLENTY if queue in self._keyed else None
-        if queue in self._claiming or held.is_asking or not self._is_valid(held):
+        if queue in self._claiming or held.is_asking or held.is_due or not self._is_valid(held):
             return 0
         room = math.inf
         if held.answer.limits.concurrency is not None:
@@ -125,10 +131,16 @@ class ShareKeeper:
             if room == 0 and self._wanted(queue) > held.answer.share.wanted:
                 self._ask_soon(held)
         if held.answer.limits.rate is not None:
-            room = min(room, math.floor(held.bucket.level(time.monotonic())))
+            now = time.monotonic()
+            held.bucket.started(self._waiting(queue), now)
+            room = min(room, math.floor(held.bucket.level(now)))
         if room == math.inf:
             return _PLENTY if queue in self._keyed else None
         return int(room)
+
+    def may_wait(self, queue: str) -> bool:
+        """Whether jobs of it may be claimed before there is a slot for them."""
+        return queue not in self._keyed
 
     def portions(self, lanes: Iterable[Lane], limit: int, apart: Collection[str] = ()) -> list[tuple[list[Lane], int]]:
         """The claims to make in the place of one of `lanes`, in their order, each with how many it may bring at most.
@@ -230,7 +242,7 @@ class ShareKeeper:
             await self._read_limits()
         for queue, held in list(self._held.items()):
             if time.monotonic() >= held.next_ask:
-                if queue in self._claiming:
+                if queue in self._claiming or self._has_tokens_out(queue, held):
                     held.next_ask = time.monotonic() + _BUSY_SECONDS
                 else:
                     await self._ask(queue, held)
@@ -260,8 +272,16 @@ class ShareKeeper:
         self._looked = Moment()
         self._next_look = now + 2 * self._interval * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
 
+    def _has_tokens_out(self, queue: str, held: _Held) -> bool:
+        """Whether jobs wait that may start whatever the next answer says; if so, nothing more is claimed ahead."""
+        if held.answer.limits.rate is None:
+            return False
+        held.bucket.started(self._waiting(queue), time.monotonic())
+        held.is_due = held.bucket.reserved > 0
+        return held.is_due
+
     async def _ask(self, queue: str, held: _Held) -> None:
-        held.is_asking = True
+        held.is_asking, held.is_due = True, False
         held.next_ask = time.monotonic() + self._interval
         try:
             answer = await self._ask_once(queue, held)

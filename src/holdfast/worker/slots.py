@@ -166,7 +166,7 @@ class Slots:
     def count_of(self, queue: str) -> int:
         """How many jobs of a queue are held."""
         running = sum(attempt.job.queue == queue for attempt in self._attempts.values())
-        return running + sum(job.queue == queue for job in self._buffer) + self._outcomes.count_of(queue)
+        return running + self._buffer.count_of(queue) + self._outcomes.count_of(queue)
 
     # --- what the lease keeper tells ----------------------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
-"""A queue with a rate that does not bind goes on while the ends of its last jobs are being written."""
+"""A queue with a rate that does not bind is claimed from like any other: many at once, while others are written."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from holdfast.operations.statement import Verb
 from holdfast.worker.patient_store import PatientStore
 from tests.conformance.worker.conftest import BRISK, Ground, Hand
+from tests.crew.limited import worst_excess
 
 _JOBS = 400
 _SLOTS = 10
@@ -47,7 +49,17 @@ def overlaps(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[int, int]]:
     return lambda: (claims, during)
 
 
-async def test_claims_do_not_wait_for_completions(live_ground: Ground, overlaps: Callable[[], tuple[int, int]]) -> None:
+@pytest.mark.parametrize(
+    ("limits", "least"),
+    [
+        pytest.param({"rate": 100_000, "burst": 10_000}, 1 / 3, id="rate"),
+        pytest.param({"key_concurrency": 100}, 0.6, id="keys"),
+    ],
+)
+async def test_claims_do_not_wait_for_completions(
+    live_ground: Ground, overlaps: Callable[[], tuple[int, int]], limits: dict[str, int], least: float
+) -> None:
+    """Also where what is claimed must have a slot."""
     done: list[int] = []
 
     async def work(_: Hand, number: int) -> None:
@@ -55,9 +67,40 @@ async def test_claims_do_not_wait_for_completions(live_ground: Ground, overlaps:
         done.append(number)
 
     job = live_ground.job(work)
-    await live_ground.client.queues.limit("default", rate=100_000, burst=10_000)
+    await live_ground.client.queues.limit("default", **limits)
     await live_ground.client.enqueue_many([job.call(number=number) for number in range(_JOBS)])
     async with live_ground.app.worker(config=replace(BRISK, concurrency=_SLOTS)):
         await live_ground.until(lambda: len(done) == _JOBS)
     claims, during = overlaps()
-    assert during > claims / 3
+    assert during > claims * least
+
+
+async def _starts_under(live_ground: Ground, *, rate: int, burst: int) -> list[float]:
+    starts: list[float] = []
+
+    async def work(_: Hand, number: int) -> None:
+        starts.append(time.monotonic())
+        await asyncio.sleep(0)
+
+    job = live_ground.job(work)
+    await live_ground.client.queues.limit("default", rate=rate, burst=burst)
+    await live_ground.client.enqueue_many([job.call(number=number) for number in range(5 * _JOBS)])
+    async with live_ground.app.worker(config=replace(BRISK, concurrency=_SLOTS)):
+        await live_ground.until(lambda: len(starts) == 5 * _JOBS)
+    return starts
+
+
+async def test_jobs_are_claimed_ahead_of_their_slots(
+    live_ground: Ground, overlaps: Callable[[], tuple[int, int]]
+) -> None:
+    """As in a queue without limits: many at once."""
+    await _starts_under(live_ground, rate=100_000, burst=10_000)
+    claims, _ = overlaps()
+    assert claims < 5 * _JOBS / _SLOTS / 2
+
+
+async def test_a_rate_is_one_of_starts(live_ground: Ground) -> None:
+    """However long before them they were claimed."""
+    starts = await _starts_under(live_ground, rate=4_000, burst=400)
+    # A job counts as started when its task is made; the handler's first line may come a turn of the loop later.
+    assert worst_excess(starts, 4_000) <= 400 + _SLOTS

@@ -202,6 +202,43 @@ async def test_tokens_are_spent_and_come_with_time(line: Line, client: Client) -
     assert 1 <= (shares.tokens("q") or 0) < 2
 
 
+async def test_what_waits_keeps_its_token(line: Line, client: Client) -> None:
+    """It may start at any moment: until then it fills the bucket, and the share must not be given away."""
+    waiting = 0
+    client.queues.limit("q", rate=50, burst=3)
+    shares = keeper(line, waiting=lambda _: waiting)
+    await shares.look()
+    await asyncio.sleep(0.1)
+    shares.claiming("q", 2)
+    waiting = 2
+    shares.claimed("q", 2)
+    await asyncio.sleep(0.1)
+    assert shares.room("q") == 1
+    writes = line.writes
+    await shares.look()
+    assert line.writes == writes
+    assert shares.room("q") == 0  # so that it comes to asking
+    waiting = 0
+    await asyncio.sleep(0.02)
+    await shares.look()
+    assert line.writes == writes + 1
+    assert shares.room("q") == 1
+    await asyncio.sleep(0.1)
+    assert shares.room("q") == 3
+
+
+async def test_what_keys_admit_must_not_wait(line: Line, client: Client) -> None:
+    """The claim counts it, and nobody here does."""
+    client.queues.limit("q", rate=50, burst=3)
+    shares = keeper(line)
+    await shares.look()
+    assert shares.may_wait("q")
+    client.queues.limit("q", key_concurrency=1)
+    shares.look_soon()
+    await shares.look()
+    assert not shares.may_wait("q")
+
+
 async def test_it_gives_back_what_it_does_not_use(line: Line, client: Client) -> None:
     """When the worker stops, and at once."""
     client.queues.limit("q", concurrency=4)

@@ -36,13 +36,37 @@ def test_more_than_there_is_cannot_be_taken() -> None:
         bucket().take(3, 1.0)
 
 
-def test_nothing_comes_in_while_a_claim_is_under_way() -> None:
-    """The starts may have happened just before the answer."""
+def test_what_has_not_started_takes_up_room() -> None:
+    """While its claim is under way, and while it waits: it may start at the same moment as what comes in meanwhile."""
     tokens = bucket()
-    tokens.take(5, 10.0)
-    tokens.settle(5, 12.0)
-    assert tokens.level(12.0) == 0.0
-    assert tokens.level(12.5) == 1.0
+    tokens.take(4, 10.0)
+    assert tokens.level(12.0) == 1.0
+    tokens.settle(3, 12.0)
+    assert tokens.reserved == 3
+    assert tokens.level(14.0) == 2.0
+    tokens.started(1, 14.0)
+    assert tokens.level(14.0) == 2.0
+    assert tokens.level(14.5) == 3.0
+    assert tokens.level(16.0) == 4.0
+
+
+def test_what_was_never_reserved_takes_up_none() -> None:
+    """Jobs that were claimed before there was a rate."""
+    tokens = bucket()
+    tokens.started(3, 10.0)
+    assert tokens.level(10.0) == 5.0
+
+
+def test_a_smaller_one_with_what_has_not_started() -> None:
+    """Whoever lets that happen has given away more than it has: nothing comes in until it has started."""
+    tokens = bucket()
+    tokens.take(4, 10.0)
+    tokens.settle(4, 10.0)
+    tokens.resize(2.0, 3, 10.0)
+    assert tokens.level(20.0) == 0.0
+    tokens.started(2, 20.0)
+    assert tokens.level(20.5) == 1.0
+    assert tokens.level(30.0) == 1.0
 
 
 def test_nothing_comes_in_while_it_is_frozen() -> None:

@@ -34,6 +34,7 @@ class World:
     shares: dict[str, Share] = field(default_factory=dict)
     starts: list[float] = field(default_factory=list)
     refusals: int = 0
+    started_later: int = 0
     lost: int = 0
     _events: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
@@ -81,11 +82,14 @@ class Worker:
         self.name = name
         self.bucket = TokenBucket(0.0)
         self.is_known = False
+        #: claimed ahead
+        self.waiting = 0
         world.soon(self.act)
 
     def act(self) -> None:
         luck = self.world.chance.random()
-        if luck < self.world.restlessness:
+        self.start_some()
+        if luck < self.world.restlessness and self.bucket.reserved == 0:
             self.ask()
         elif luck > 1 - self.world.restlessness / 20:
             self.be_taken_for_dead()
@@ -128,18 +132,29 @@ class Worker:
             share = self.world.shares.get(self.name)
             is_let_through = share is not None and share.burst > 0
             self.world.refusals += not is_let_through
-            started = self.world.chance.choice((count, count, 0)) if is_let_through else 0
-            self.world.starts += [self.world.now] * started
-            self.world.soon(lambda: self.settle(started))
+            claimed = self.world.chance.choice((count, count, 0)) if is_let_through else 0
+            waiting = self.world.chance.choice((0, claimed))
+            self.world.starts += [self.world.now] * (claimed - waiting)
+            self.world.soon(lambda: self.settle(claimed, waiting))
 
         self.world.soon(commit)
 
-    def settle(self, started: int) -> None:
-        self.bucket.settle(started, self.world.now)
+    def settle(self, claimed: int, waiting: int) -> None:
+        self.bucket.settle(claimed, self.world.now)
+        self.waiting += waiting
         self.world.soon(self.act)
+
+    def start_some(self) -> None:
+        """Of what was claimed ahead; it says so before it claims or asks again."""
+        count = self.world.chance.choice((self.waiting, self.world.chance.randint(0, self.waiting)))
+        self.world.starts += [self.world.now] * count
+        self.world.started_later += count
+        self.waiting -= count
+        self.bucket.started(self.waiting, self.world.now)
 
     def be_taken_for_dead(self) -> None:
         """It does nothing for a while; somebody takes its share, and it goes on as if nothing had happened."""
+        self.waiting = 0  # its leases are gone with its share
         self.world.after(1.0, lambda: self.world.shares.pop(self.name, None) and None)
         self.world.after(self.world.chance.uniform(1.1, 5), self.act)
 
@@ -171,14 +186,15 @@ class _FullBucket(TokenBucket):
         self._tokens += max(0, added)
 
 
-class _HastyBucket(TokenBucket):
-    """It fills while a claim is under way."""
+class _RoomyBucket(TokenBucket):
+    """It fills up while what it gave away has not started."""
 
-    def thaw(self, now: float) -> None:
-        self._is_frozen = False
+    @property
+    def _room(self) -> int:
+        return self.burst
 
 
-@pytest.mark.parametrize("broken", [_FullBucket, _HastyBucket])
+@pytest.mark.parametrize("broken", [_FullBucket, _RoomyBucket])
 def test_the_simulation_finds_a_broken_bucket(broken: type[TokenBucket], monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise it would show nothing."""
     monkeypatch.setitem(globals(), "TokenBucket", broken)
@@ -192,6 +208,7 @@ def test_the_simulation_has_seen_what_it_is_for() -> None:
     assert max(worst_excess(world.starts, rate) / burst for world, rate, burst in runs) > 0.999
     assert sum(world.lost for world, _, _ in runs) > 10
     assert sum(world.refusals for world, _, _ in runs) > 10
+    assert sum(world.started_later for world, _, _ in runs) > 100
 
 
 def test_the_worst_window() -> None:
