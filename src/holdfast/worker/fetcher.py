@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -28,6 +27,7 @@ from holdfast.worker.backoff import Backoff
 from holdfast.worker.buffer import Buffer
 from holdfast.worker.config import WorkerConfig
 from holdfast.worker.demand import Demand
+from holdfast.worker.due_times import DueTimes
 from holdfast.worker.patient_store import PatientStore
 from holdfast.worker.selection import Selection
 from holdfast.worker.share_keeper import ShareKeeper
@@ -39,8 +39,6 @@ _log = logging.getLogger("holdfast.worker")
 _SUSPECT_PATIENCE = 5.0
 #: how many suspects are looked at before others have their turn
 _MOST_PASSED = 20
-#: a share is being asked for, or has just come
-_BUSY_SECONDS = 0.005
 #: how long claimed jobs may wait behind others that take all slots before somebody else gets them
 _STALL_SECONDS = 0.5
 
@@ -79,16 +77,11 @@ class Fetcher:
         self._position = ScanPosition()
         self._fair = FairQueues()
         self._demand = demand
-        #: when which queue has something due, as far as the last look and the claims since then say
-        self._due: list[tuple[float, str]] = []
-        #: the queues that the last claims have looked into, and whether there may be more in them
-        self._asked: dict[str, bool] = {}
+        self._due = DueTimes(shares, self._position.look_back_soon)
         self._suspect_due_at: float | None = None
         self._suspect_turn_from = 0.0
         #: the last claim came back short: there is nothing more until a hint, a due time or a poll says otherwise
         self._is_dry = False
-        #: there may be more in a limited queue, of which nothing is claimed before a slot is free
-        self._lacks_slot = False
         self._is_stopping = False
         #: nothing is claimed while it sleeps; the number tells one sleep from the next
         self.is_asleep = False
@@ -138,7 +131,7 @@ class Fetcher:
         began = time.monotonic()
         self._is_dry = not await self._claim(limit, is_prefetch=is_prefetch)
         if self._is_dry:
-            self._due = [(at, queue) for at, queue in self._due if at > began or self._is_still_due(queue)]
+            self._due.forget_taken(began)
         if self._position.may_look_back(time.monotonic()):
             await self._look_back()
 
@@ -146,8 +139,7 @@ class Fetcher:
         """Whether there may be more."""
         is_more = False
         is_open = False
-        self._lacks_slot = False
-        self._asked.clear()
+        self._due.begin_claims()
         left = claim_size(min(limit, self._config.batch))
         fair = self._fair.names
         lanes = self._position.lanes
@@ -189,7 +181,7 @@ class Fetcher:
         most = min(most, self._shares.room(queue) or 0)
         limit = claim_size(min(most, most if is_ahead else self._slots.free - len(self._buffer.ready)))
         if limit <= 0:
-            self._lacks_slot |= most > 0
+            self._due.lacks_slot |= most > 0
             return 0, False
         self._shares.claiming(queue, limit)
         self._unanswered[queue] = limit
@@ -200,8 +192,8 @@ class Fetcher:
             count += len(claimed)
             is_more |= has_more
         self._answered(queue, count)
-        if is_more and all(known != queue for _, known in self._due):
-            self._due.append((time.monotonic(), queue))  # as soon as there is room again
+        if is_more:
+            self._due.wants_room(queue)
         return count, is_more and bool(self._shares.room(queue))
 
     async def _fetch(self, part: Part, *, is_prefetch: bool, run: int) -> tuple[Claim, bool]:
@@ -262,7 +254,7 @@ class Fetcher:
             is_more = len(claimed) + sum(claimed.left.values()) >= part.limit
             if part.lanes:
                 self._fair.took_plain(part.lanes[0].queue, is_more=is_more)
-        self._asked |= dict.fromkeys((lane.queue for lane in part.lanes), is_more)
+        self._due.claimed((lane.queue for lane in part.lanes), is_more=is_more)
         return claimed, is_more
 
     def _room(self, part: Part) -> int:
@@ -290,9 +282,9 @@ class Fetcher:
         )
         suspects = [lane.due_in_ms for lane in found if lane.is_suspect]
         self._suspect_due_at = ended + min(suspects) / 1000 if suspects else None
-        self._due = [(self._due_at(lane, ended), lane.queue) for lane in found if not lane.is_suspect]
+        self._due.looked((self._due_at(lane, ended), lane.queue) for lane in found if not lane.is_suspect)
         self._has_looked_since_claim = True
-        if self._seconds_until_due(ended) <= 0:
+        if self._due.seconds_left(ended) <= 0:
             self._is_dry = False
 
     async def _look_for_tenants(self, found: Sequence[FoundLane], taste: str | None) -> None:
@@ -321,29 +313,12 @@ class Fetcher:
             return now + self._position.seconds_until_look_back(now)
         return now + lane.due_in_ms / 1000
 
-    def _is_still_due(self, queue: str) -> bool:
-        """Of what was due before the last claim: whether it is a reason to claim again before the next look."""
-        if queue in self._asked:
-            return self._asked[queue]
-        if self._shares.room(queue) != 0 and not self._lacks_slot:
-            self._position.look_back_soon()  # it stands in a lane that we do not know
-            return False
-        return True
-
-    def _seconds_until_due(self, now: float) -> float:
-        """Until something can be claimed that we know of, by time alone; whatever else makes room wakes us."""
-        waits = (max(at - now, self._seconds_until_room(queue)) for at, queue in self._due)
-        return min((wait for wait in waits if wait > 0 or not self._lacks_slot), default=math.inf)
-
-    def _seconds_until_room(self, queue: str) -> float:
-        return max(self._shares.seconds_until_room(queue), _BUSY_SECONDS) if self._shares.room(queue) == 0 else 0.0
-
     async def _sleep(self) -> None:
         """Nothing claimable: until something is due, a hint comes, or it is time to look anyway."""
         self._is_dry = False
         now = time.monotonic()
         poll = now + self._config.poll.total_seconds() * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
-        until = [poll, now + self._seconds_until_due(now)]
+        until = [poll, now + self._due.seconds_left(now)]
         if self._suspect_due_at is not None:
             until.append(max(self._suspect_due_at, self._suspect_turn_from))
         if not self._has_looked_since_claim:
@@ -353,7 +328,7 @@ class Fetcher:
             until.append(now + _STALL_SECONDS)
         self.sleep_number += 1
         self.is_asleep = True
-        self._demand.second_bell = self._waker.poke if self._lacks_slot else None
+        self._demand.second_bell = self._waker.poke if self._due.lacks_slot else None
         await self._waker.wait(max(0.0, min(until) - now))
         self._demand.second_bell = None
         self.is_asleep = False
