@@ -212,7 +212,8 @@ class DatabaseBusy(DatabaseUnavailable):
     """SQLite: another connection holds the write lock."""
 
     def __init__(self, waited_seconds: float, why: str = "a write transaction is open; did you mean tx=?") -> None:
-        super().__init__(f"the database was locked for {waited_seconds:.1f} s: {why}")
+        how_long = f"was locked for {waited_seconds:.1f} s" if waited_seconds else "is locked"
+        super().__init__(f"the database {how_long}: {why}")
         self.waited_seconds = waited_seconds
 
 

@@ -60,9 +60,16 @@ class TokenBucket:
         self._taken = 0
 
     def started(self, waiting: int, now: float) -> None:
-        """All but `waiting` have, or never will; not to be said while a claim is under way."""
+        """All but `waiting` have; not to be said while a claim is under way."""
         self._fill(now)
         self.reserved = min(self.reserved, waiting)
+
+    def put_back(self, count: int, now: float) -> None:
+        """So many of what is reserved will not start: their tokens are there again."""
+        self._fill(now)
+        count = min(count, self.reserved)
+        self.reserved -= count
+        self._tokens = min(self._room, self._tokens + count)
 
     def resize(self, rate: float, burst: int, now: float) -> None:
         """Another share: what is too much is gone, what is new comes with time."""

@@ -59,7 +59,9 @@ class SqliteWriter:
         self._forget = forget
         self.users = 0
         self._items: deque[_Item] = deque()
-        self._wake = threading.Condition()
+        #: itself, and not the condition, is what is entered: a signal cannot come between its steps
+        self._lock = threading.RLock()
+        self._wake = threading.Condition(self._lock)
         self._is_closing = False
         #: the thread that writes now, and has the connection
         self._writing: int | None = None
@@ -75,7 +77,8 @@ class SqliteWriter:
 
     def run(self, verb: Verb[T]) -> T:
         """The same for a thread that waits for the result anyway."""
-        if self._writing == threading.get_ident():
+        own = threading.get_ident()
+        if self._writing == own:
             # A signal handler or a finalizer, amid a write of its own thread that goes on only when it returns.
             raise DatabaseBusy(0, "this thread is amid another write; do not enqueue in a signal handler")
         item = _Item(verb)
@@ -85,32 +88,32 @@ class SqliteWriter:
             else:
                 self._queue(item)
         finally:
-            # Whatever was raised and wherever: a Ctrl-C must not leave the connection taken for ever.
-            self._let_go()
+            # Without a call before it is done: a Ctrl-C must not leave the connection taken for ever.
+            with self._lock:
+                if self._writing == own:
+                    self._writing = None
+                    self._call_thread()
         result: T = item.future.result()
         return result
 
     def _queue(self, item: _Item) -> None:
-        with self._wake:
+        with self._lock:
             if self._is_closing:
                 raise ClientClosed
             self._items.append(item)
             if self._writing is None:
-                self._wake.notify()
+                self._call_thread()
 
     def _take_if_idle(self) -> bool:
-        with self._wake:
+        with self._lock:
             is_idle = self._writing is None and not self._items and not self._is_closing
             if is_idle:
                 self._writing = threading.get_ident()
             return is_idle
 
-    def _let_go(self) -> None:
-        with self._wake:
-            if self._writing == threading.get_ident():
-                self._writing = None
-                if self._items or self._is_closing:
-                    self._wake.notify()
+    def _call_thread(self) -> None:
+        if self._items or self._is_closing:
+            self._wake.notify()
 
     def release(self) -> None:
         """One user less; the last one stops the thread after what is queued."""
@@ -119,14 +122,16 @@ class SqliteWriter:
             if self.users > 0:
                 return
             self._forget()
-        with self._wake:
+        with self._lock:
             self._is_closing = True
-            self._wake.notify()
-        self._thread.join()
+            self._call_thread()
+            is_amid_write = self._writing == threading.get_ident()
+        if not is_amid_write:  # as a signal handler may be: what it interrupted is finished first
+            self._thread.join()
 
     def _serve(self) -> None:
         while True:
-            with self._wake:
+            with self._lock:
                 while self._writing is not None or not (self._items or self._is_closing):
                     self._wake.wait()
                 if not self._items:
@@ -134,7 +139,8 @@ class SqliteWriter:
                 taken = [self._items.popleft() for _ in range(min(len(self._items), _MOST))]
                 self._writing = threading.get_ident()
             self._write(taken)
-            self._let_go()
+            with self._lock:
+                self._writing = None
         if self._connection is not None:
             self._connection.close()
 
@@ -152,9 +158,10 @@ class SqliteWriter:
                 if not item.future.done():
                     item.future.set_exception(error)
             # A connection that failed in an unforeseen way (disk full, file gone) is not trusted again.
-            if self._connection is not None and not isinstance(error, DatabaseBusy):
-                self._connection.close()
-                self._connection = None
+            if not isinstance(error, DatabaseBusy):
+                connection, self._connection = self._connection, None
+                if connection is not None:
+                    connection.close()
 
     def _run_batch(self, connection: sqlite3.Connection, batch: list[_Item]) -> None:
         try:

@@ -133,8 +133,9 @@ class Engine:
             dead_after=config.dead_after,
             changed=waker.poke,
             in_use=self.slots.count_of,
-            waiting=buffer.count_of,
+            waiting=self.slots.waiting_of,
         )
+        self.slots.given_back = self._shares.given_back
         self._fetcher = Fetcher(
             store,
             identity.id,

@@ -138,7 +138,7 @@ class Fetcher:
     async def _claim(self, limit: int, *, is_prefetch: bool) -> bool:
         """Whether there may be more."""
         is_more = False
-        is_open = False
+        reserve = self._buffer.reserve
         self._due.begin_claims()
         left = claim_size(min(limit, self._config.batch))
         fair = self._fair.names
@@ -150,33 +150,28 @@ class Fetcher:
             queue = some[0].queue
             if self._shares.room(queue) is not None:
                 is_ahead = is_prefetch and self._shares.may_wait(queue)
-                is_open |= is_ahead
                 count, has_more = await self._claim_limited(queue, some, min(most, left), is_ahead=is_ahead)
                 left -= count
                 is_more |= has_more or left <= 0
                 continue
             for part in self._fair.parts(some, claim_size(left)) if left > 0 else []:
-                is_open = True
                 count, has_more = await self._claim_freely(part, is_prefetch=is_prefetch)
                 left -= count
                 is_more |= has_more
             is_more |= left <= 0
-        if not is_open:  # what waits in reserve is started by the next claim, whatever that finds
-            _, has_more = await self._claim_freely(Part([], left, None), is_prefetch=is_prefetch)
-            is_more |= has_more
+        if reserve and self._buffer.reserve is reserve:  # none of these claims has made it ready
+            await self._fetch(Part([], 1, None), is_prefetch=True, is_limited=False)
         return is_more or self._fair.seconds_until_walk(time.monotonic()) <= 0
 
     async def _claim_freely(self, part: Part, *, is_prefetch: bool) -> tuple[int, bool]:
         """How many were claimed, and whether there may be more."""
-        if not part.lanes and self._buffer.reserved_at is None:
-            return 0, False
-        claimed, is_more = await self._fetch(part, is_prefetch=is_prefetch, run=self._buffer.lines.run)
-        if part.lanes and not claimed and not claimed.aside:
+        claimed, is_more = await self._fetch(part, is_prefetch=is_prefetch, is_limited=False)
+        if not claimed and not claimed.aside:
             self._shares.wonder()
         return len(claimed), is_more
 
     async def _claim_limited(self, queue: str, lanes: list[Lane], most: int, *, is_ahead: bool) -> tuple[int, bool]:
-        """The same, as far as its limits go: nobody comes along behind another, since each of them counts."""
+        """The same, as far as its limits go."""
         # Another claim may have come between, and an ask about the share with it.
         most = min(most, self._shares.room(queue) or 0)
         limit = claim_size(min(most, most if is_ahead else self._slots.free - len(self._buffer.ready)))
@@ -188,7 +183,7 @@ class Fetcher:
         is_more = False
         count = 0
         for part in self._fair.parts(lanes, limit):
-            claimed, has_more = await self._fetch(part, is_prefetch=is_ahead, run=0)
+            claimed, has_more = await self._fetch(part, is_prefetch=is_ahead, is_limited=True)
             count += len(claimed)
             is_more |= has_more
         self._answered(queue, count)
@@ -196,10 +191,14 @@ class Fetcher:
             self._due.wants_room(queue)
         return count, is_more and bool(self._shares.room(queue))
 
-    async def _fetch(self, part: Part, *, is_prefetch: bool, run: int) -> tuple[Claim, bool]:
-        """What was claimed, which is started now, or lies in reserve; and whether there may be more."""
+    async def _fetch(self, part: Part, *, is_prefetch: bool, is_limited: bool) -> tuple[Claim, bool]:
+        """What was claimed, which is started now, or lies in reserve; and whether there may be more.
+
+        Where each job counts, nobody comes along behind another.
+        """
         start = self._buffer.reserved_at if is_prefetch else None
         drops = self._buffer.take_idle_marks()
+        run = 0 if is_limited else self._buffer.lines.run
         claimed, is_more = await self._run_claim(part, prefetch=is_prefetch, start=start, drops=drops, run=run)
         first = self._buffer.lines.enter(claimed)
         if is_prefetch:
@@ -207,7 +206,8 @@ class Fetcher:
         else:
             self._buffer.ready.extend(first)
         self._slots.fill()
-        self._slots.learn_batch_size(was_full=len(first) >= part.limit)
+        if not is_limited:  # which says nothing of what the slots could take
+            self._slots.learn_batch_size(was_full=len(first) >= part.limit)
         return claimed, is_more
 
     async def _run_claim(

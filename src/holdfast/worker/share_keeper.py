@@ -1,10 +1,11 @@
 """A worker's shares of the limits of its queues: asked for, kept to, given back.
 
-Whoever claims asks it three things, for every queue, limited or not:
+What whoever claims asks and says, for every queue, limited or not:
 
     room = shares.room(queue)            # before a claim: how many may be claimed of it now; None: any number
     shares.claiming(queue, count)        # it is sent, for at most so many
     shares.claimed(queue, count)         # it is answered: so many were claimed, and wait or start
+    shares.given_back(queue)             # one of them will not start
     shares.ended(queue, count)           # so many have ended, and the database has acknowledged that
 
 A claim that goes over several queues is split by `portions`.  A claim whose answer is lost counts as one that got all
@@ -139,7 +140,7 @@ class ShareKeeper:
         return int(room)
 
     def may_wait(self, queue: str) -> bool:
-        """Whether jobs of it may be claimed before there is a slot for them."""
+        """Whether jobs of it may be claimed before there are slots for them: otherwise others always have these."""
         return queue not in self._keyed
 
     def portions(self, lanes: Iterable[Lane], limit: int, apart: Collection[str] = ()) -> list[tuple[list[Lane], int]]:
@@ -196,6 +197,11 @@ class ShareKeeper:
         held = self._held.get(queue)
         if was_claiming is not None and held is not None:
             held.bucket.settle(count, time.monotonic())
+
+    def given_back(self, queue: str) -> None:
+        """A job that was claimed will not start here."""
+        if (held := self._held.get(queue)) is not None:
+            held.bucket.put_back(1, time.monotonic())
 
     def ended(self, queue: str, count: int = 1) -> None:
         """The database has acknowledged that so many jobs are not ours any more."""

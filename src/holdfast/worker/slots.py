@@ -79,6 +79,8 @@ class Slots:
         #: set when nothing runs any more; while closing, when anything has ended
         self._emptied = asyncio.Event()
         self.last_start = time.monotonic()
+        #: called with the queue of a job that was not started
+        self.given_back: Callable[[str], None] = lambda _: None
         #: how many handlers were still running when everything was to be released
         self.stuck = 0
 
@@ -130,6 +132,7 @@ class Slots:
         """Release jobs that were not started."""
         for job in jobs:
             self._outcomes.add(Lease(job.id, job.lease_generation), queue=job.queue)
+            self.given_back(job.queue)
 
     async def wait_empty(self, patience: float) -> None:
         """Start nothing until nothing runs, or for `patience` seconds."""
@@ -167,6 +170,11 @@ class Slots:
         """How many jobs of a queue are held."""
         running = sum(attempt.job.queue == queue for attempt in self._attempts.values())
         return running + self._buffer.count_of(queue) + self._outcomes.count_of(queue)
+
+    def waiting_of(self, queue: str) -> int:
+        """How many of those have not begun; a process may have to be started for them first."""
+        uncalled = sum(not attempt.is_called and attempt.job.queue == queue for attempt in self._attempts.values())
+        return uncalled + self._buffer.count_of(queue)
 
     # --- what the lease keeper tells ----------------------------------------------------------------------------------
 

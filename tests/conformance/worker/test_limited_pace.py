@@ -6,10 +6,12 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from holdfast import Batch
 from holdfast.operations.statement import Verb
 from holdfast.worker.patient_store import PatientStore
 from tests.conformance.worker.conftest import BRISK, Ground, Hand
@@ -104,3 +106,58 @@ async def test_a_rate_is_one_of_starts(live_ground: Ground) -> None:
     starts = await _starts_under(live_ground, rate=4_000, burst=400)
     # A job counts as started when its task is made; the handler's first line may come a turn of the loop later.
     assert worst_excess(starts, 4_000) <= 400 + _SLOTS
+
+
+async def test_what_limits_leave_says_nothing_of_the_slots(live_ground: Ground) -> None:
+    """Claims of one job after the other, each of them full, beside a handler that takes many: nothing is hoarded."""
+
+    async def hoard(_: Hand, number: int) -> None:
+        await asyncio.sleep(30)
+
+    @live_ground.app.job(batch=200)
+    async def bulk(batch: Batch) -> None: ...
+
+    started: list[int] = []
+
+    async def work(_: Hand, number: int) -> None:
+        started.append(number)
+
+    job, slow = live_ground.job(work, queue="limited"), live_ground.job(hoard, queue="slow")
+    await live_ground.client.queues.limit("limited", rate=60, burst=1)
+    await live_ground.client.enqueue_many([job.call(number=number) for number in range(100)])
+    config = replace(BRISK, concurrency=5, queues=["limited", "slow", "default"], stop_deadline=timedelta(0))
+    async with live_ground.app.worker(config=config):
+        await live_ground.until(lambda: len(started) > 20)
+        await live_ground.client.enqueue_many([slow.call(number=number) for number in range(100)])
+        running = "SELECT count(*) FROM {job} WHERE queue = 'slow' AND status = 'running'"
+        await live_ground.until(lambda: live_ground.sql(running)[0][0] >= 5)
+        assert live_ground.sql(running)[0][0] < 30
+
+
+async def test_a_job_that_goes_back_unstarted_costs_no_start(live_ground: Ground) -> None:
+    """It was claimed behind a long one: its token is there again for whoever gets the slot."""
+    is_busy = asyncio.Event()
+    started: list[float] = []
+
+    async def work(_: Hand, number: int) -> None:
+        if number == _JOBS:
+            is_busy.set()
+            await asyncio.sleep(1.5)
+
+    async def late(_: Hand) -> None:
+        started.append(time.monotonic())
+
+    job, limited = live_ground.job(work), live_ground.job(late, queue="limited")
+    await live_ground.client.queues.limit("limited", rate=0.5, burst=1)
+    # One that asks for its share while no slot is free says that it wants none, and gives up what it has saved.
+    patient = replace(BRISK, concurrency=1, queues=["default", "limited"], heartbeat=timedelta(seconds=5))
+    async with live_ground.app.worker(config=patient) as worker:
+        engine: Any = worker._engine
+        await live_ground.until(lambda: engine._shares.room("limited") == 1)
+        await live_ground.client.enqueue_many([job.call(number=number) for number in range(_JOBS + 1)])
+        await is_busy.wait()
+        job_claimed_ahead = await live_ground.client.enqueue(limited.call())
+        began = time.monotonic()
+        await live_ground.until(lambda: started)
+    assert started[0] - began < 1.9
+    assert (await live_ground.get(job_claimed_ahead.id)).attempt == 1

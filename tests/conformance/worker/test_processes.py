@@ -17,6 +17,9 @@ import pytest
 
 from holdfast import App, Cancellation, Job, Status, WorkerConfig
 from holdfast.errors import InvalidJobType
+from holdfast.worker.executors import wire
+from holdfast.worker.executors.process_line import ProcessLine
+from holdfast.worker.handler import Place
 from tests.conformance.worker.conftest import BRISK, Ground
 from tests.crew import process_jobs as jobs
 
@@ -315,6 +318,51 @@ async def test_a_process_that_died_of_waiting_is_replaced(ground: Ground) -> Non
         second = await ground.client.wait(chain, timeout=20)
     assert second != first
     assert (await ground.get(chain.id)).attempt == 1
+
+
+async def test_a_process_that_cannot_be_told_what_to_do(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not waited for: the job fails, and the worker stops."""
+    send = ProcessLine.send
+
+    def refuse(line: ProcessLine, message: wire.ToProcess) -> None:
+        if isinstance(message, wire.Setup):
+            raise OverflowError("there is no such number")
+        send(line, message)
+
+    monkeypatch.setattr(ProcessLine, "send", refuse)
+    job = await _ended(ground, jobs.where.call().options(max_attempts=1), ONE)
+    assert job.status is Status.DEAD_LETTER
+
+
+async def test_paths_that_are_no_text(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path, "/home/j\udcfcrgen/lib"])
+    assert (await _ended(ground, jobs.where.call())).status is Status.COMPLETED
+
+
+@pytest.mark.parametrize("turns", range(1, 12))
+async def test_a_start_that_is_given_up_leaves_no_process(ground: Ground, turns: int) -> None:
+    """At any step of it."""
+    async with ground.app.worker(config=ONE) as worker:
+        engine: Any = worker._engine
+        starting = asyncio.create_task(engine.slots._executors[Place.PROCESS]._spawn())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        await ground.until(lambda: not _children())
+
+
+async def test_a_job_waits_until_its_process_calls_it(ground: Ground, tmp_path: Path) -> None:
+    """For a rate, which is one of calls, it has not started before that."""
+    mark = tmp_path / "mark"
+    async with ground.app.worker(config=replace(ONE, stop_deadline=timedelta(0))) as worker:
+        engine: Any = worker._engine
+        chain = await ground.client.enqueue(jobs.cleans_up.call(mark=str(mark)))
+        await ground.until_status(chain.id, "running")
+        assert engine.slots.waiting_of("default") == 1
+        await ground.until(mark.exists)
+        assert engine.slots.waiting_of("default") == 0
 
 
 async def test_no_process_to_be_had(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from functools import partial
@@ -233,10 +234,29 @@ async def test_what_keys_admit_must_not_wait(line: Line, client: Client) -> None
     shares = keeper(line)
     await shares.look()
     assert shares.may_wait("q")
-    client.queues.limit("q", key_concurrency=1)
+    client.queues.limit("q", rate=50, burst=3, key_concurrency=1)
     shares.look_soon()
     await shares.look()
     assert not shares.may_wait("q")
+
+
+async def test_what_is_given_back_gives_its_token_back(line: Line, client: Client) -> None:
+    waiting = 0
+    client.queues.limit("q", rate=0.01, burst=100)
+    shares = keeper(line, waiting=lambda _: waiting)
+    await shares.look()
+    bucket = shares._held["q"].bucket
+    bucket.resize(0.01, 100, time.monotonic())
+    bucket._tokens = 2.0
+    shares.claiming("q", 2)
+    waiting = 2
+    shares.claimed("q", 2)
+    assert shares.room("q") == 0
+    waiting = 0
+    shares.given_back("q")
+    assert shares.room("q") == 1  # the other one has started
+    shares.given_back("q")
+    assert shares.room("q") == 1  # that was never reserved
 
 
 async def test_it_gives_back_what_it_does_not_use(line: Line, client: Client) -> None:

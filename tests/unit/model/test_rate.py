@@ -50,6 +50,18 @@ def test_what_has_not_started_takes_up_room() -> None:
     assert tokens.level(16.0) == 4.0
 
 
+def test_what_will_not_start_is_put_back() -> None:
+    """And no more than was reserved; what comes in finds no more room than before."""
+    tokens = bucket()
+    tokens.take(4, 10.0)
+    tokens.settle(4, 10.0)
+    tokens.put_back(3, 10.0)
+    assert tokens.reserved == 1
+    assert tokens.level(10.0) == 4.0
+    tokens.put_back(3, 10.0)
+    assert tokens.level(10.0) == 5.0
+
+
 def test_what_was_never_reserved_takes_up_none() -> None:
     """Jobs that were claimed before there was a rate."""
     tokens = bucket()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import sqlite3
 import sys
 import threading
 import time
@@ -134,6 +137,47 @@ def test_ctrl_c_amid_a_write(store: SyncStore) -> None:
         store.run(lambda: _registration("broken off", interrupt))
     _soon(lambda: store.run(lambda: _registration("next")))
     assert _workers(store) == {"next"}
+
+
+class _Interruption:
+    """A Ctrl-C when the n-th function is entered, which is where Python handles signals."""
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+        self.has_come = False
+
+    def __call__(self, _frame: object, event: str, _argument: object) -> None:
+        if event == "call":
+            self._left -= 1
+            if self._left == 0:
+                self.has_come = True
+                raise KeyboardInterrupt
+
+
+def test_ctrl_c_at_any_moment(store: SyncStore) -> None:
+    """Of a write from its first step to its last: others write as before, also in other threads."""
+    store.run(lambda: _registration("before"))
+    for number in itertools.count(1):
+        interruption = _Interruption(number)
+        with contextlib.suppress(KeyboardInterrupt):
+            sys.settrace(interruption)
+            try:
+                store.run(lambda: _registration("interrupted"))
+            finally:
+                sys.settrace(None)
+        if not interruption.has_come:
+            break
+        _soon(lambda: store.run(lambda: _registration("other")))
+        store.run(lambda: _registration("same"))
+    assert number > 30
+
+
+def test_closed_amid_a_write_of_the_same_thread(store: SyncStore, sqlite_path: Path) -> None:
+    """As a signal handler may do: what it has interrupted goes on when it returns."""
+    _soon(lambda: store.run(lambda: _registration("last", store.close)))
+    with sqlite3.connect(sqlite_path) as connection:
+        assert connection.execute("SELECT id FROM holdfast_worker").fetchall() == [("last",)]
+    connection.close()
 
 
 def test_closed_amid_a_write(store: SyncStore) -> None:

@@ -88,11 +88,13 @@ class HandlerProcess:
         signal.signal(signal.SIGTERM, self._on_signal)
         threading.Thread(target=self._listen, name="holdfast-listen", daemon=True).start()
         setup = self._inbox.get()
+        if setup is None:
+            return  # the worker has changed its mind
         assert isinstance(setup, wire.Setup)  # noqa: S101 - always said first
         open_console(setup.log_level)
-        sys.path[:] = setup.path
+        sys.path[:] = map(os.fsdecode, setup.path)
         self._settings = setup.app
-        self._main = setup.main
+        self._main = None if setup.main is None else os.fsdecode(setup.main)
         self._line.send(wire.Ready())
         with self._runner:
             while (run := self._inbox.get()) is not None:

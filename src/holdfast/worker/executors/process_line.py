@@ -61,7 +61,13 @@ async def spawn(plan: ProcessPlan, equipment: AsyncEquipment) -> ProcessLine:
     finally:
         theirs.close()
     ours.setblocking(False)  # noqa: FBT003 - positional only
-    _, line = await asyncio.get_running_loop().create_connection(lambda: ProcessLine(process, equipment), sock=ours)
+    line = ProcessLine(process, equipment)
+    try:
+        await asyncio.get_running_loop().create_connection(lambda: line, sock=ours)
+    except BaseException:
+        line.kill()
+        ours.close()
+        raise
     return line
 
 
@@ -91,7 +97,7 @@ class ProcessLine(asyncio.Protocol):
     async def set_up(self, plan: ProcessPlan) -> None:
         """Until it waits for calls."""
         level = logging.getLogger().getEffectiveLevel()
-        await self._converse(wire.Setup([*map(str, sys.path)], _main_file(), plan.app, level))
+        await self._converse(wire.Setup([os.fsencode(str(each)) for each in sys.path], _main_file(), plan.app, level))
 
     async def call(self, run: wire.Run, begin: Callable[[], None]) -> list[wire.Ended]:
         """Until the handler has returned; `begin` is called when it is about to be called, which may never be."""
@@ -106,7 +112,8 @@ class ProcessLine(asyncio.Protocol):
         try:
             self.send(message)
             return await self._over
-        except asyncio.CancelledError:
+        except BaseException:
+            # Nobody waits for it any more, or it could not be told: it is of no use.
             self.kill()
             self._transport.close()
             raise
@@ -132,11 +139,15 @@ class ProcessLine(asyncio.Protocol):
     async def leave(self) -> None:
         """Let it go in peace, and if it does not go, not in peace."""
         self._transport.close()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_FAREWELL):
-                await self._process.wait()
-        self.kill()
-        await self.gone
+        try:
+            await self.is_gone()
+        finally:
+            self.kill()
+        await self.is_gone()
+
+    async def is_gone(self) -> None:
+        """Until it is dead, or for some seconds: what waits inside the kernel cannot be killed."""
+        await asyncio.wait([self.gone], timeout=_FAREWELL)
 
     # --- what is heard ------------------------------------------------------------------------------------------------
 
@@ -230,9 +241,9 @@ class ProcessLine(asyncio.Protocol):
             self._over.set_exception(self._death)
 
 
-def _main_file() -> str | None:
+def _main_file() -> bytes | None:
     main = getattr(sys.modules.get("__main__"), "__file__", None)
-    return None if main is None else str(Path(main).absolute())
+    return None if main is None else os.fsencode(Path(main).absolute())
 
 
 def _alone(statement: Statement) -> Operation[Rows]:

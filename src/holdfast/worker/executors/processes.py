@@ -76,7 +76,9 @@ class ProcessExecutor:
             call.cancel()
         idle, self._idle = self._idle, []
         await asyncio.gather(*calls, *(process.leave() for process in idle), return_exceptions=True)
-        await asyncio.gather(*(process.gone for process in self._living))
+        for process in self._living:
+            process.kill()
+        await asyncio.gather(*(process.is_gone() for process in self._living))
 
     async def _call(self, attempts: Sequence[Attempt], handler: Handler) -> None:
         endings: Sequence[Ending]

@@ -20,8 +20,6 @@ from holdfast.operations.suspend_jobs import Suspension
 from holdfast.worker.attempt import Attempt, Ending
 
 PREFIX_BYTES: Final = 4
-#: what the kernel is asked to carry at once; a payload and its surroundings fit many times over
-LARGEST: Final = 1 << 30
 
 
 # --- to the process ---------------------------------------------------------------------------------------------------
@@ -30,12 +28,13 @@ LARGEST: Final = 1 << 30
 class Setup(msgspec.Struct, tag=True):
     """Said first: how to find code and database as the worker does.
 
+    - `path`: as the file system has it; a name need not be text.
     - `main`: the file of the worker's `__main__`, where handlers may be.
     - `app`: settings of the app, as its constructor takes them.
     """
 
-    path: list[str]
-    main: str | None
+    path: list[bytes]
+    main: bytes | None
     app: dict[str, Any]
     log_level: int
 
