@@ -115,7 +115,7 @@ async def test_what_limits_leave_says_nothing_of_the_slots(live_ground: Ground) 
         await asyncio.sleep(30)
 
     @live_ground.app.job(batch=200)
-    async def bulk(batch: Batch) -> None: ...
+    async def bulk(batch: Batch[int]) -> None: ...
 
     started: list[int] = []
 

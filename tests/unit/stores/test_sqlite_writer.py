@@ -95,8 +95,12 @@ def test_who_comes_meanwhile_is_served_together(store: SyncStore) -> None:
     is_writing, may_go_on = threading.Event(), threading.Event()
     commits: list[str] = []
 
+    def hold() -> None:
+        is_writing.set()
+        may_go_on.wait()
+
     def first() -> Operation[int]:
-        return _registration("first", lambda: (is_writing.set(), may_go_on.wait()))
+        return _registration("first", hold)
 
     with ThreadPoolExecutor(5) as pool:
         ahead = pool.submit(store.run, first)
