@@ -47,7 +47,13 @@ def watch(directory: Path, *arguments: str, is_stdout_watched: bool = False, **v
     os.close(inside)
     reader = threading.Thread(target=read)
     reader.start()
-    output, _ = process.communicate(timeout=90)
-    reader.join(10)
+    try:
+        output, _ = process.communicate(timeout=90)
+    except subprocess.TimeoutExpired:
+        process.kill()  # or it would be found behind the tests that follow
+        process.communicate()
+        raise
+    finally:
+        reader.join(10)
     os.close(outside)
     return Watched(process.returncode, _CONTROL.sub("", b"".join(pieces).decode(errors="replace")), output or "")

@@ -145,14 +145,16 @@ def test_the_inbox_gives_a_message_back_that_was_not_applied(load: Load) -> None
     inbox = load("inbox")
     with inbox.app.client() as client:
         chain = client.enqueue(inbox.receive.call("transfer-7", "ada", 7))
-        assert drain(inbox.app).retried == 1  # there is no table yet
+        # There is no table yet; on a slow machine its second attempt is due before the first drain is over.
+        assert drain(inbox.app).retried >= 1
+        failed = client.get_job(chain).attempt
         _execute(
             inbox,
             "CREATE TABLE account (name text PRIMARY KEY, balance integer NOT NULL)",
             "INSERT INTO account VALUES ('ada', 0)",
         )
         assert inbox.app.run_worker(until_idle=True) == 0
-        assert client.get_job(chain).attempt == 2
+        assert client.get_job(chain).attempt == failed + 1
     assert _rows(inbox, "SELECT balance FROM account") == [(7,)]
 
 

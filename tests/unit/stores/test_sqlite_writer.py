@@ -105,10 +105,10 @@ def test_who_comes_meanwhile_is_served_together(store: SyncStore) -> None:
     with ThreadPoolExecutor(5) as pool:
         ahead = pool.submit(store.run, first)
         is_writing.wait()
-        connection = store.writer._connection  # type: ignore[attr-defined]
+        connection = store.writer._connection  # type: ignore[attr-defined]  # of the writer that holds the file, not of the base
         connection.set_trace_callback(lambda text: commits.append(text) if text == "COMMIT" else None)
         others = [pool.submit(store.run, partial(_registration, f"w{n}")) for n in range(4)]
-        wait_for(lambda: len(store.writer._items) == 4, "all in line")  # type: ignore[attr-defined]
+        wait_for(lambda: len(store.writer._items) == 4, "all in line")  # type: ignore[attr-defined]  # as above
         may_go_on.set()
         threads = {other.result(5) for other in others}
         assert len(threads) == 1
