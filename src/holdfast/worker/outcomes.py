@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -38,6 +38,8 @@ from holdfast.worker.turns import Turns
 
 _log = logging.getLogger("holdfast.worker")
 
+#: how often an outcome whose row is locked is sent with others before it is tried apart
+_TIMES_WITH_OTHERS = 3
 _STRAGGLER_PAUSE = 0.2
 #: a try at a locked row that queues for it takes so long at first, and up to so long later; others wait meanwhile, so
 #: there is as much time between two of them
@@ -65,6 +67,8 @@ class Outcomes:
             Refusal: (deque(), self._refuse),
             Lease: (deque(), self._release),
         }
+        #: whose rows were locked, and how often
+        self._skipped: Counter[tuple[str, int]] = Counter()
         self._stragglers: dict[str, asyncio.Task[None]] = {}
         #: those among them that queue for their rows at their next try, and for how long
         self._queueing: dict[str, timedelta] = {}
@@ -152,19 +156,29 @@ class Outcomes:
             if not batch:
                 return
         locked = await self._persist(batch, write)
-        if not (locked or self._lines or self._replaced or self._given_back):
+        if not (locked or self._skipped or self._lines or self._replaced or self._given_back):
             self._all_written(batch)
             self.acknowledged()
             return
         for item in batch:
             if item.id not in locked:
                 self._written(item)
+        again = []
         for item in batch:
             if item.id in locked:
                 line = self._lines.get((item.id, item.lease_generation)) if self._lines else None
-                if line is None or self._turns.stuck(item, line):
+                if line is None and self._may_go_again(item):
+                    again.append(item)
+                elif line is None or self._turns.stuck(item, line):
                     self._retry_alone(item, write)
+        box.extendleft(reversed(again))
         self.acknowledged()
+
+    def _may_go_again(self, item: Written) -> bool:
+        """With the others: a claim has all rows that it looked at, also those that it found claimed, until it commits."""
+        key = (item.id, item.lease_generation)
+        self._skipped[key] += 1
+        return self._skipped[key] <= _TIMES_WITH_OTHERS
 
     def _must_wait(self, item: Any) -> bool:
         line = self._lines.get((item.id, item.lease_generation))
@@ -247,6 +261,7 @@ class Outcomes:
         self.finished += 1
         key = (item.id, item.lease_generation)
         attempt = self._unwritten.pop(key, None)
+        self._skipped.pop(key, None)
         self._given_back.pop(key, None)
         if (failure := self._replaced.pop(key, None)) is not None:
             self.add(failure, attempt)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -13,14 +13,17 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
+import psycopg
 import pytest
 
 from holdfast import Cancellation, Retry, Status
 from holdfast.errors import DatabaseUnavailable
-from holdfast.operations.complete_jobs import complete_jobs
-from holdfast.operations.lease import Lease
+from holdfast.operations.complete_jobs import Completion, complete_jobs
+from holdfast.operations.lease import Lease, Settlement
 from holdfast.operations.renew_leases import renew_leases
+from holdfast.operations.statement import Operation
 from tests.conformance.worker.conftest import BRISK, Ground, Hand
+from tests.crew.fixtures import EVERY_POSTGRES
 
 
 @contextmanager
@@ -33,6 +36,39 @@ def completions_refused(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr("holdfast.worker.outcomes.complete_jobs", refuse)
     yield
     monkeypatch.setattr("holdfast.worker.outcomes.complete_jobs", complete_jobs)
+
+
+@pytest.mark.parametrize("place", EVERY_POSTGRES, indirect=True)  # nobody can have a row locked on SQLite
+@pytest.mark.parametrize("kind", ["async"])
+async def test_rows_that_a_claim_has_for_a_moment_are_written_together(
+    live_ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who claims beside others holds rows of theirs until it commits: their completions go again, in one statement."""
+    ground = live_ground
+    may_end = asyncio.Event()
+
+    async def work(hand: Hand, number: int) -> None:
+        ground.seen.append(number)
+        await may_end.wait()
+
+    handle = ground.job(work)
+    await ground.client.enqueue_many([handle.call(number=number) for number in range(20)])
+    sent: list[int] = []
+    with psycopg.connect(ground.url) as other:
+
+        def counted(worker_id: str | None, jobs: Sequence[Completion]) -> Operation[Settlement]:
+            sent.append(len(jobs))
+            if sum(sent) > 20:  # some come for the second time
+                other.rollback()
+            return complete_jobs(worker_id, jobs)
+
+        monkeypatch.setattr("holdfast.worker.outcomes.complete_jobs", counted)
+        async with ground.app.worker(config=replace(BRISK, concurrency=20)):
+            await ground.until(lambda: len(ground.seen) == 20)
+            other.execute("SELECT FROM holdfast.job FOR NO KEY UPDATE")
+            may_end.set()
+            await ground.until(lambda: ground.sql("SELECT count(*) FROM {job} WHERE status = 'completed'") == [(20,)])
+    assert len(sent) < 10
 
 
 async def test_what_cannot_be_written_stops_the_claims(live_ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
