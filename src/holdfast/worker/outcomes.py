@@ -175,7 +175,7 @@ class Outcomes:
         self.acknowledged()
 
     def _may_go_again(self, item: Written) -> bool:
-        """With the others: a claim has all rows that it looked at, also those that it found claimed, until it commits."""
+        """With the others: a claim has what it looked at, also what it found claimed, until it commits."""
         key = (item.id, item.lease_generation)
         self._skipped[key] += 1
         return self._skipped[key] <= _TIMES_WITH_OTHERS
