@@ -80,7 +80,9 @@ class Buffer:
         self._rate = max(latest, self._rate * kept + max(latest, 0.0) * (1 - kept))
         horizon = min(max(_HORIZON_SECONDS, self._round_trip * _HORIZON_ROUND_TRIPS), _LONGEST_HORIZON_SECONDS)
         self.appetite = min(int(self._rate * horizon), self._batch)
-        self.low_water = self.appetite // 2
+        # What is started while a claim is under way, so that the next one is answered when that is used up.
+        meanwhile = int(self._rate * self._round_trip * _HORIZON_ROUND_TRIPS / 2)
+        self.low_water = min(self.appetite, max(self.appetite // 2, meanwhile))
         self._looks.append((now, finished))
         while now - self._looks[0][0] > _MEMORY_SECONDS:
             self._looks.popleft()

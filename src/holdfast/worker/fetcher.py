@@ -205,7 +205,10 @@ class Fetcher:
             self._buffer.promote(first)
         else:
             self._buffer.ready.extend(first)
-        self._slots.fill()
+        if is_prefetch and not self._slots.takes_batches:
+            self._slots.fill_soon()  # the next claim goes out first, and is under way while these are started
+        else:
+            self._slots.fill()
         if not is_limited:  # which says nothing of what the slots could take
             self._slots.learn_batch_size(was_full=len(first) >= part.limit)
         return claimed, is_more

@@ -116,6 +116,15 @@ class Slots:
         finally:
             self._is_filling = False
 
+    def fill_soon(self) -> None:
+        """The same, after whatever the caller is about to do."""
+        self._loop.call_soon(self.fill)
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether any handler takes several jobs at once."""
+        return self._largest_batch > 1
+
     def learn_batch_size(self, *, was_full: bool) -> None:
         """Claim as many as batch handlers take: a claim that got all it asked for was too small, leftovers too big."""
         if self._buffer.ready:

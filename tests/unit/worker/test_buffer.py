@@ -61,6 +61,24 @@ def test_slow_claims_want_more_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 29 <= buffer.appetite <= 30
 
 
+def test_where_a_claim_takes_longer_than_half_a_batch_the_next_one_is_sent_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """30,000 jobs a second and claims of 12 ms: 360 are started meanwhile, and half of a batch is less."""
+    time = _Time(monkeypatch)
+    buffer = Buffer(500)
+    for _ in range(60):
+        buffer.learn_round_trip(0.012)
+    time.now += 1
+    buffer.measure(30_001)
+    assert (buffer.appetite, buffer.low_water) == (500, 500)
+    buffer.promote([_job("a", claimed_at=1)])
+    buffer.promote([_job("b", claimed_at=2)])
+    buffer.ready.extend(_job(str(number)) for number in range(499))
+    assert buffer.wanted(free=100) == (500, True)
+
+
+
 @pytest.mark.parametrize("round_trip", [0.002, 0.02, 0.05, 0.1])
 def test_throughput_does_not_depend_on_the_distance(monkeypatch: pytest.MonkeyPatch, round_trip: float) -> None:
     """Claim by claim: what is promoted lasts until the next promotion, and the batches grow to the largest."""
