@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -18,7 +19,8 @@ Verb = Callable[[], Operation[T]]
 class Statement:
     """The name of a script and what to fill in; the store adds `:now`.
 
-    `lines` is what follows a COPY; only stores that say `takes_lines` can send that.
+    `lines` is what follows a COPY, and `rows` are the values of a repeated statement, in one piece for each time; only
+    stores that say so by `bulk` can send them.
     """
 
     name: str
@@ -26,6 +28,14 @@ class Statement:
     literals: Mapping[str, int] = field(default_factory=dict)
     slots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     lines: Callable[[], Iterable[bytes]] | None = None
+    rows: Callable[[], Iterable[Sequence[object]]] | None = None
+
+
+class Bulk(Enum):
+    """How a store takes many rows on connections of its own, if not as a document."""
+
+    LINES = "lines"
+    ROWS = "rows"
 
 
 #: yielded first by a verb of several statements: they happen together or not at all.  A borrowed transaction and

@@ -36,7 +36,7 @@ from holdfast.model.fork import forget_after_fork
 from holdfast.operations.drive import adrive, drive
 from holdfast.operations.identify_database import DatabaseIdentity, identify_database
 from holdfast.operations.migrate import Migration, check_schema, migrate
-from holdfast.operations.statement import Operation, Rows, Statement, Verb
+from holdfast.operations.statement import Bulk, Operation, Rows, Statement, Verb
 from holdfast.sql import Script, SqlLibrary, Style
 from holdfast.stores.borrowed import (
     AsyncBorrowed,
@@ -212,8 +212,8 @@ class PostgresSyncStore:
         return self._store.config.auto_migrate
 
     @property
-    def takes_lines(self) -> bool:
-        return self._store.config.clock is None  # what they do not say is the server's time
+    def bulk(self) -> Bulk | None:
+        return Bulk.LINES if self._store.config.clock is None else None  # what they do not say is the server's time
 
     def run(self, verb: Verb[T], *, read_only: bool = False) -> T:  # noqa: ARG002 - SQLite's reader connections need it
         try:
@@ -357,8 +357,8 @@ class PostgresAsyncStore:
         return self._store.config.auto_migrate
 
     @property
-    def takes_lines(self) -> bool:
-        return self._store.config.clock is None  # what they do not say is the server's time
+    def bulk(self) -> Bulk | None:
+        return Bulk.LINES if self._store.config.clock is None else None  # what they do not say is the server's time
 
     async def run(self, verb: Verb[T], *, read_only: bool = False) -> T:  # noqa: ARG002 - as in the sync store
         try:

@@ -80,6 +80,10 @@ def execute(connection: sqlite3.Connection, store: SqliteStore, statement: State
             parameters[part.name] = value
             rows = [(value,)]
             continue
+        if statement.rows is not None:
+            first = [parameters[name] for name in part.parameters]
+            connection.executemany(part.text, ([*first, *values] for values in statement.rows()))
+            continue
         cursor = connection.execute(part.text, {name: parameters[name] for name in part.parameters})
         if cursor.description is not None:
             rows = cursor.fetchall()
