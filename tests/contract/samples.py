@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from holdfast.model.call import Extras, JobDocument
 from holdfast.model.job import JobError
@@ -173,7 +173,7 @@ def _reap(size: int) -> list[Statement]:
         for n in numbers
     ]
     find, reap = _sent(reap_jobs(_WORKER, timedelta(seconds=20)), rows)
-    return [dataclasses.replace(find, literals={"limit": size}), reap]
+    return [structs.replace(find, literals={"limit": size}), reap]
 
 
 def _migrate() -> list[Statement]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
+
+import msgspec
 
 T = TypeVar("T")
 
@@ -15,8 +16,7 @@ Operation = Generator["Statement", Rows, T]
 Verb = Callable[[], Operation[T]]
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(msgspec.Struct, frozen=True):
     """The name of a script and what to fill in; the store adds `:now`.
 
     `lines` is what follows a COPY, and `rows` are the values of a repeated statement, in one piece for each time; only
@@ -24,9 +24,9 @@ class Statement:
     """
 
     name: str
-    parameters: Mapping[str, object] = field(default_factory=dict)
-    literals: Mapping[str, int] = field(default_factory=dict)
-    slots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    parameters: Mapping[str, object] = {}
+    literals: Mapping[str, int] = {}
+    slots: Mapping[str, tuple[str, ...]] = {}
     lines: Callable[[], Iterable[bytes]] | None = None
     rows: Callable[[], Iterable[Sequence[object]]] | None = None
 
