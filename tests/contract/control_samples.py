@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
+
+import msgspec
 
 from holdfast.model.job_filter import JobFilter
 from holdfast.operations.cancel_jobs import cancel_jobs
@@ -69,7 +70,7 @@ def _remove() -> list[Statement]:
 def _find(find: Find, size: int) -> list[Statement]:
     chosen = JobFilter(status=["blocked", "pending", "running"], type_name="report")
     (statement,) = _sent(find(chosen, SeqRange(0, 10)))
-    return [dataclasses.replace(statement, literals={"limit": size})]
+    return [msgspec.structs.replace(statement, literals={"limit": size})]
 
 
 def _sent(operation: Operation[Any], *answers: Rows) -> list[Statement]:

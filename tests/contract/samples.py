@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from holdfast.model.call import Extras, JobDocument
 from holdfast.model.job import JobError
@@ -41,7 +41,7 @@ from holdfast.operations.register_types import register_types
 from holdfast.operations.release_jobs import release_jobs, release_orphans
 from holdfast.operations.renew_leases import renew_leases
 from holdfast.operations.settle_chains import settle_chains
-from holdfast.operations.statement import Operation, Rows, Statement
+from holdfast.operations.statement import Bulk, Operation, Rows, Statement
 from holdfast.operations.sweep_blockers import sweep_blockers
 from holdfast.operations.sweep_keys import find_stranded, free_keys
 from holdfast.operations.sweep_limits import Room, find_limited, forget_limits, free_limits
@@ -142,9 +142,9 @@ def _insert(ids: list[str]) -> list[Statement]:
     return _sent(insert_jobs(documents, "holdfast_work"))
 
 
-def _copy(ids: list[str]) -> list[Statement]:
+def _insert_bulk(ids: list[str], bulk: Bulk) -> list[Statement]:
     documents = [JobDocument(id_, "report", Raw(b'{"order_id":1}'), "default") for id_ in ids]
-    return _sent(insert_jobs(documents, None, takes_lines=True))
+    return _sent(insert_jobs(documents, None, bulk))
 
 
 def _fail(ids: Iterable[str]) -> list[Statement]:
@@ -173,7 +173,7 @@ def _reap(size: int) -> list[Statement]:
         for n in numbers
     ]
     find, reap = _sent(reap_jobs(_WORKER, timedelta(seconds=20)), rows)
-    return [dataclasses.replace(find, literals={"limit": size}), reap]
+    return [structs.replace(find, literals={"limit": size}), reap]
 
 
 def _migrate() -> list[Statement]:
@@ -305,8 +305,10 @@ _BY_VERB: Mapping[str, Callable[[str, int], list[Statement]]] = {
     "heard_steadily": lambda _, size: _sent(heard_steadily(timedelta(seconds=20))),
     "heartbeat": lambda _, size: _sent(heartbeat(_IDENTITY, timedelta(seconds=20), is_draining=False)),
     "identify_database": lambda _, size: _sent(identify_database()),
-    "copy_jobs": lambda _, size: _copy([job_id(UNUSED + n) for n in range(MANY)]),
-    "insert_jobs": lambda _, size: _insert([job_id(UNUSED + n) for n in range(size)]),
+    "copy_jobs": lambda _, size: _insert_bulk([job_id(UNUSED + n) for n in range(MANY)], Bulk.LINES),
+    "insert_job": lambda _, size: _insert([job_id(UNUSED)]),
+    "insert_jobs": lambda _, size: _insert([job_id(UNUSED + n) for n in range(max(2, size))]),
+    "insert_rows": lambda _, size: _insert_bulk([job_id(UNUSED + n) for n in range(max(2, size))], Bulk.ROWS),
     "judge_keys": lambda _, size: _enqueue_guarded(size, is_taken=True),
     "list_attempts": lambda _, size: _sent(list_attempts(job_id(1))),
     "list_blocked_jobs": lambda _, size: _sent(list_blocked_jobs(job_id(1))),

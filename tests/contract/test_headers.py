@@ -23,7 +23,7 @@ LIBRARIES = {
 FIELDS = {"params", "returns", "concurrency", "locks"}
 OPTIONAL_FIELDS = {"only", "prepared"}
 MIGRATION_FIELDS = {"locks", "deploy order", "oldest code"}
-LITERALS = {"limit": 1}
+LITERALS = {"limit": 1, "rows": 1}
 #: who waits for chains; on SQLite everybody watches the file
 POSTGRES_ONLY = {"waiter"}
 #: rows are read by position into these

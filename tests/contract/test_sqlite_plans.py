@@ -56,6 +56,7 @@ WAYS = {
     "reap_jobs": {BY_ID, BY_SEQ},
     "forget_workers": {BY_HOLDER},
     "enqueue_jobs": {BY_ID},
+    "insert_job": set(),
     "insert_jobs": set(),
     "get_job": {BY_ID},
     "lock_jobs": {BY_ID},

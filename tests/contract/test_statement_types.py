@@ -112,7 +112,10 @@ def test_sqlite_accepts_every_statement(migrated_sqlite: sqlite3.Connection, ver
     if verb == "record_migration":
         migrated_sqlite.execute("DELETE FROM holdfast_migration")
     for part in script.parts:
-        cursor = migrated_sqlite.execute(part.text, {name: values[name] for name in part.parameters})
+        chosen: Any = {name: values[name] for name in part.parameters}
+        if statement.rows is not None:
+            chosen = [*chosen.values(), *next(iter(statement.rows()))]
+        cursor = migrated_sqlite.execute(part.text, chosen)
         if cursor.description is not None:
             names = [column[0] for column in cursor.description]
             if rows := cursor.fetchall():

@@ -41,8 +41,11 @@ class JobHandle(Generic[P, R_co]):
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
         """The arguments, checked and encoded, to be enqueued by a client."""
-        payload = self.job_type.signature.encode(args, kwargs)
-        return Call(self.job_type, payload, defaults=cast("EnqueueOptions", self.job_type.options_of(args, kwargs)))
+        job_type = self.job_type
+        payload = job_type.signature.encode(args, kwargs)
+        if not job_type.has_options:
+            return Call(job_type, payload)
+        return Call(job_type, payload, defaults=cast("EnqueueOptions", job_type.options_of(args, kwargs)))
 
     def using(self, **options: Unpack[UsingOptions]) -> BoundJob[P, R_co]:
         """The same job type with enqueue options: `send.using(tx=session, delay=60).enqueue(order_id=1)`."""

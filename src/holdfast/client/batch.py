@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from holdfast.errors import InvalidOption, UnknownJobType
-from holdfast.model.call import Call, EnqueueOptions, JobDocument, check_options, only_given
+from holdfast.model.call import Call, EnqueueOptions, Extras, JobDocument, check_options, only_given
 from holdfast.model.ids import Ids
 from holdfast.model.job import Chain, Outcome
 from holdfast.model.job_type import JobType
 from holdfast.model.status import Status
 from holdfast.operations.enqueue_guarded import Enqueued, enqueue_guarded
 from holdfast.operations.enqueue_jobs import Aliases, are_insertable, enqueue_plain, insert_jobs
-from holdfast.operations.statement import Operation
+from holdfast.operations.statement import Bulk, Operation
 
 R = TypeVar("R")
 
@@ -25,8 +24,9 @@ class Batch:
     def __init__(
         self, calls: Iterable[Call[Any]], options: EnqueueOptions, ids: Ids, job_types: Mapping[str, JobType]
     ) -> None:
-        check_options(options)
-        options = only_given(options)
+        if options:
+            check_options(options)
+            options = only_given(options)
         if not isinstance(calls, Iterable):
             raise InvalidOption("calls", calls, "must be a list of calls; enqueue(…) takes a single one")
         self.calls = list(calls)
@@ -38,52 +38,47 @@ class Batch:
         shared_id = options.get("id")
         if shared_id is not None and len(self.calls) > 1:
             raise InvalidOption("id", shared_id, "cannot be shared by several jobs; use call.options(id=…)")
-        generated = ids.make(len(self.calls))
-        if generated:
-            ids.check(generated[0])
+        generated = ids.made(len(self.calls))
         self.documents: list[JobDocument] = [
             call.document(job_id, options) for call, job_id in zip(self.calls, generated, strict=True)
         ]
         is_told = options.get("notify") is not False
         self._told = [call.is_told(options) if call.options_given else is_told for call in self.calls]
-        self.given_ids: set[str] = set()
         self._woken: set[str] = set()
-        self._check_ids(generated, ids)
-        self._is_guarded = any(document.more is not None and document.is_guarded for document in self.documents)
+        self.given_ids = self._check_given(generated, ids)
+        special = [(document, document.more) for document in self.documents if document.more is not None]
+        for _, more in special:
+            if more.blockers:
+                more.blockers = [ids.check(each, "blockers") for each in more.blockers]
+        self._is_guarded = any(document.is_guarded for document, _ in special)
         if not self.given_ids and not self._is_guarded:
-            self._hold_behind_each_other()
+            _hold_behind_each_other(special)
         #: so that none of these jobs can exist already
         self._is_fresh = not self.given_ids
 
-    def _hold_behind_each_other(self) -> None:
-        """Of jobs with one partition key only the first may be claimed; nobody sees any before all are there.
-
-        Not where a job may turn out to be there already, and to have ended.
-        """
-        seen: set[tuple[str, str]] = set()
-        for document in self.documents:
-            if document.more is not None and document.more.partition_key is not None:
-                key = (document.queue, document.more.partition_key)
-                document.more.held = document.more.ordering == "fifo" and key in seen
-                seen.add(key)
-
-    def _check_ids(self, generated: Iterable[str], ids: Ids) -> None:
-        """Those that the caller gave: of the jobs, and of what they wait for."""
+    def _check_given(self, generated: list[str], ids: Ids) -> set[str]:
+        """The ids that the caller gave."""
+        given: set[str] = set()
+        if [document.id for document in self.documents] == generated:
+            return given
         for document, made_here in zip(self.documents, generated, strict=True):
             if document.id != made_here:
                 document.id = ids.check(document.id)
-                if document.id in self.given_ids:
+                if document.id in given:
                     raise InvalidOption(
                         "id", document.id, "is given twice; it must be different for every job of a batch"
                     )
-                self.given_ids.add(document.id)
-            if document.more is not None and document.more.blockers:
-                document.more.blockers = [ids.check(each, "blockers") for each in document.more.blockers]
+                given.add(document.id)
+        return given
 
     @property
-    def work(self) -> Counter[str]:
+    def work(self) -> dict[str, int]:
         """How many jobs of which queue somebody should be told of."""
-        return Counter(document.queue for document, is_told in zip(self.documents, self._told, strict=True) if is_told)
+        counts: dict[str, int] = {}
+        for document, is_told in zip(self.documents, self._told, strict=True):
+            if is_told:
+                counts[document.queue] = counts.get(document.queue, 0) + 1
+        return counts
 
     @property
     def woken(self) -> set[str]:
@@ -94,14 +89,14 @@ class Batch:
     def is_all_told(self) -> bool:
         return all(self._told)
 
-    def write(self, channel: str | None, *, takes_lines: bool = False) -> Operation[list[Chain[Any]]]:
-        """The verb; its chains are in the order of the calls. `takes_lines`: see `Statement`.
+    def write(self, channel: str | None, bulk: Bulk | None = None) -> Operation[list[Chain[Any]]]:
+        """The verb; its chains are in the order of the calls. `bulk`: what the store takes.
 
         Made again, it may meet what an earlier try has written whose answer was lost.
         """
         is_fresh, self._is_fresh = self._is_fresh, False
         if is_fresh and are_insertable(self.documents):
-            yield from insert_jobs(self.documents, channel, takes_lines=takes_lines)
+            yield from insert_jobs(self.documents, channel, bulk)
             return self._created()
         if self._is_guarded:
             results = yield from enqueue_guarded(
@@ -124,7 +119,21 @@ class Batch:
         ]
 
     def _created(self) -> list[Chain[Any]]:
-        return [Chain(document.id, document.type_name, Status.PENDING, Outcome.CREATED) for document in self.documents]
+        status, outcome = Status.PENDING, Outcome.CREATED
+        return [Chain(document.id, document.type_name, status, outcome) for document in self.documents]
 
     def _aliases(self) -> Aliases:
         return {call.job_type.name: call.job_type.aliases for call in self.calls if call.job_type.aliases}
+
+
+def _hold_behind_each_other(special: Iterable[tuple[JobDocument, Extras]]) -> None:
+    """Of jobs with one partition key only the first may be claimed; nobody sees any before all are there.
+
+    Not where a job may turn out to be there already, and to have ended.
+    """
+    seen: set[tuple[str, str]] = set()
+    for document, more in special:
+        if more.partition_key is not None:
+            key = (document.queue, more.partition_key)
+            more.held = more.ordering == "fifo" and key in seen
+            seen.add(key)

@@ -137,8 +137,7 @@ class Client:
             self._store.ensure_ready()
             rides = batch.is_all_told and self._hinter.may_ride_along()
             channel = self._hinter.inner_channel if rides else None
-            takes_lines = self._store.takes_lines
-            chains = run_again(self._store, lambda: batch.write(channel, takes_lines=takes_lines))
+            chains = run_again(self._store, lambda: batch.write(channel, self._store.bulk))
             self._hinter.hint(batch.work, has_ridden=channel is not None)
             if batch.woken:
                 self._hinter.hint(batch.woken)

@@ -6,7 +6,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, cast, get_args
+from typing import Any, Final, Generic, Literal, Self, TypedDict, TypeVar, Unpack, cast, get_args
 
 import msgspec
 
@@ -78,7 +78,11 @@ class EnqueueOptions(TypedDict, total=False):
     notify: bool | None
 
 
-class Extras(msgspec.Struct, omit_defaults=True):
+#: shared by all calls that have none, and never written to
+_NO_OPTIONS: Final[EnqueueOptions] = {}
+
+
+class Extras(msgspec.Struct, omit_defaults=True, gc=False):
     """What few jobs have; a plain job does not pay for it."""
 
     expires_at: str | None = None
@@ -102,7 +106,7 @@ class Extras(msgspec.Struct, omit_defaults=True):
     flags: list[str] | None = None
 
 
-class JobDocument(msgspec.Struct, omit_defaults=True):
+class JobDocument(msgspec.Struct, omit_defaults=True, gc=False):
     """One job on its way into the database: the shape that `enqueue_jobs.sql` reads."""
 
     id: str
@@ -145,9 +149,9 @@ class Call(Generic[R_co]):
     ) -> None:
         self.job_type = job_type
         self.payload = payload
-        self.options_given: EnqueueOptions = options_given or {}
+        self.options_given: EnqueueOptions = options_given or _NO_OPTIONS
         #: what the job type makes of the arguments, such as its dedup= and partition_key=; anything else given wins
-        self.defaults: EnqueueOptions = defaults or {}
+        self.defaults: EnqueueOptions = defaults or _NO_OPTIONS
 
     def options(self, **options: Unpack[EnqueueOptions]) -> Self:
         """The same call with options of its own; they win over those of the enqueue."""

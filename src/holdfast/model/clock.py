@@ -61,8 +61,7 @@ def checked_instant(option: str, value: object) -> datetime:
 
 def iso(moment: datetime) -> str:
     """Fixed-width UTC text: sorts as time does, in SQLite as in Python."""
-    moment = moment.astimezone(UTC)
-    return f"{moment.year:04d}{moment:-%m-%dT%H:%M:%S.%f}Z"
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def milliseconds(duration: timedelta) -> int:

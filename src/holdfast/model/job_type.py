@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -43,6 +43,12 @@ class JobType:
     concurrency_key: Callable[..., str | None] | str | None = None
     #: how long its chains are kept; None: as is usual
     keep: Keep | None = None
+    #: whether `options_of` may have something to say
+    has_options: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        said = (self.dedup, self.partition_key, self.concurrency_key)
+        object.__setattr__(self, "has_options", self.ordering != "fifo" or any(each is not None for each in said))
 
     def options_of(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, Any]:
         """What follows from the arguments of a call, those left out included, for its enqueue."""

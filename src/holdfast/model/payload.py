@@ -48,10 +48,11 @@ class PayloadCodec(Generic[T]):
             raise InvalidPayload(self.owner, f"{error}; use JSON types, dataclasses or pydantic models") from None
         if len(data) > self.limit:
             raise PayloadTooLarge(self.owner, len(data), self.limit)
-        if data.count(b"[") + data.count(b"{") > _DEEPEST:
+        if len(data) > 2 * _DEEPEST and data.count(b"[") + data.count(b"{") > _DEEPEST:
             _refuse_deep(self.owner, data)
         # msgspec writes NaN and infinity as null, and PostgreSQL cannot keep U+0000: search only where one may hide.
-        if b"null" in data or b"\\u0000" in data:
+        # `in` takes bytes for a number first, and twice as long.
+        if data.find(b"null") >= 0 or data.find(b"\\u0000") >= 0:
             _refuse_unstorable(self.owner, value)
         self.decode(data)
         return data

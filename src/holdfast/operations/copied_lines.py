@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -13,11 +13,6 @@ MANY: Final = 500
 #: sent together, so that the server works on some while others are written
 _LINES_AT_ONCE: Final = 500
 _NULL: Final = "\\N"
-
-
-def are_copyable(jobs: Iterable[JobDocument]) -> bool:
-    """Whether all may run now, which is what the table says of a job without times."""
-    return all(job.scheduled_at is None and job.delay_ms is None for job in jobs)
 
 
 def copied_lines(jobs: Sequence[JobDocument]) -> Iterator[bytes]:

@@ -11,9 +11,10 @@ from holdfast.errors import InvalidOption
 from holdfast.model.call import JobDocument
 from holdfast.model.payload import to_json
 from holdfast.model.status import Status
-from holdfast.operations.copied_lines import MANY, are_copyable, copied_lines
+from holdfast.operations.copied_lines import MANY, copied_lines
+from holdfast.operations.inserted_rows import inserted_rows, portions
 from holdfast.operations.notify_work import notify_work
-from holdfast.operations.statement import ATOMICALLY, Operation, Statement
+from holdfast.operations.statement import ATOMICALLY, Bulk, Operation, Statement
 
 _ids = msgspec.json.Decoder(list[str])
 
@@ -21,25 +22,55 @@ _ids = msgspec.json.Decoder(list[str])
 Aliases = Mapping[str, tuple[str, ...]]
 
 
-def insert_jobs(jobs: Sequence[JobDocument], channel: str | None, *, takes_lines: bool = False) -> Operation[None]:
+def insert_jobs(jobs: Sequence[JobDocument], channel: str | None, bulk: Bulk | None = None) -> Operation[None]:
     """`enqueue_jobs` of what `are_insertable` accepts, sent for the first time under ids that were made for it."""
-    queues = list(dict.fromkeys(job.queue for job in jobs))
-    if takes_lines and len(jobs) >= MANY and are_copyable(jobs):
+    if len(jobs) == 1:
+        yield _insert_job(jobs[0], channel)
+    elif bulk is Bulk.ROWS and may_run_now(jobs):
+        for size, some in portions(jobs):
+            yield Statement("insert_rows", literals={"rows": size}, rows=partial(inserted_rows, some, size))
+    elif bulk is Bulk.LINES and len(jobs) >= MANY and may_run_now(jobs):
         if channel is not None:
             yield ATOMICALLY
         yield Statement("copy_jobs", lines=partial(copied_lines, jobs))
         if channel is not None:
-            yield from notify_work(channel, queues)
-        return
-    yield Statement(
-        "insert_jobs",
-        {"jobs": msgspec.json.encode(jobs).decode(), "queues": to_json(queues).decode(), "channel": channel},
+            yield from notify_work(channel, _queues(jobs))
+    else:
+        documents, queues = msgspec.json.encode(jobs).decode(), to_json(_queues(jobs)).decode()
+        yield Statement("insert_jobs", {"jobs": documents, "queues": queues, "channel": channel})
+
+
+def _insert_job(job: JobDocument, channel: str | None) -> Statement:
+    return Statement(
+        "insert_job",
+        {
+            "id": job.id,
+            "type_name": job.type_name,
+            "queue": job.queue,
+            "priority": job.priority,
+            "input": str(job.input, "utf-8"),
+            "scheduled_at": job.scheduled_at,
+            "delay_ms": job.delay_ms,
+            "max_attempts": job.max_attempts,
+            "timeout_ms": job.timeout_ms,
+            "headers": None if job.headers is None else str(job.headers, "utf-8"),
+            "channel": channel,
+        },
     )
+
+
+def _queues(jobs: Iterable[JobDocument]) -> list[str]:
+    return list(dict.fromkeys(job.queue for job in jobs))
 
 
 def are_insertable(jobs: Iterable[JobDocument]) -> bool:
     """Whether none has an option that the shorter statement does not know; a tenant's may have to take turns."""
     return all(job.more is None and job.tenant is None for job in jobs)
+
+
+def may_run_now(jobs: Iterable[JobDocument]) -> bool:
+    """All of them: statements that have no times for each job know one for all."""
+    return all(job.scheduled_at is None and job.delay_ms is None for job in jobs)
 
 
 def enqueue_plain(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, TypeVar
+
+import msgspec
 
 T = TypeVar("T")
 
@@ -14,18 +16,26 @@ Operation = Generator["Statement", Rows, T]
 Verb = Callable[[], Operation[T]]
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(msgspec.Struct, frozen=True):
     """The name of a script and what to fill in; the store adds `:now`.
 
-    `lines` is what follows a COPY; only stores that say `takes_lines` can send that.
+    `lines` is what follows a COPY, and `rows` are the values of a repeated statement, in one piece for each time; only
+    stores that say so by `bulk` can send them.
     """
 
     name: str
-    parameters: Mapping[str, object] = field(default_factory=dict)
-    literals: Mapping[str, int] = field(default_factory=dict)
-    slots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    parameters: Mapping[str, object] = {}
+    literals: Mapping[str, int] = {}
+    slots: Mapping[str, tuple[str, ...]] = {}
     lines: Callable[[], Iterable[bytes]] | None = None
+    rows: Callable[[], Iterable[Sequence[object]]] | None = None
+
+
+class Bulk(Enum):
+    """How a store takes many rows on connections of its own, if not as a document."""
+
+    LINES = "lines"
+    ROWS = "rows"
 
 
 #: yielded first by a verb of several statements: they happen together or not at all.  A borrowed transaction and

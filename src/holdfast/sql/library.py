@@ -21,6 +21,7 @@ _IDENTIFIER = re.compile(r"/\*(schema\.|name|schema|bare|role)\*/(\w+)")
 _CHANNEL = re.compile(r"/\*channel\*/holdfast")
 _ID_TYPE = re.compile(r"/\*id\*/uuid")
 _LITERAL = re.compile(r"/\*(limit)\*/\d+")
+_ROWS = re.compile(r"/\*rows\*/(\([?, ]+\))")
 _SLOT = re.compile(r"/\*(filters|tail_filters|order|status_order|tenant_order|sources)\*/[\w., ]+")
 _DOCUMENT = re.compile(r"/\*document\*/[\w.]+")
 _SHARED = re.compile(r"/\*(moment|microseconds)\*/\w+\(\)|/\*(taste)\*/(\w+)")
@@ -100,10 +101,13 @@ class SqlLibrary:
     ) -> Script:
         """The rendered script of a verb.
 
-        `literals` are numbers that must not be parameters; `slots` name the fragments that fill filters, order and
-        sources. A slot reaches to the end of its line; left alone, what stands there holds.
+        `literals` are numbers that must not be parameters, and how often rows are repeated; `slots` name the fragments
+        that fill filters, order and sources. A slot reaches to the end of its line; left alone, what stands there
+        holds.
         """
-        key = (name, *sorted((literals or {}).items()), *sorted((slots or {}).items()))
+        key: tuple[object, ...] = (name,)
+        if literals or slots:
+            key = (name, *sorted((literals or {}).items()), *sorted((slots or {}).items()))
         script = self._cache.get(key)
         if script is None:
             if len(self._cache) > 500:  # noqa: PLR2004 - literals vary; forgetting now and then is enough
@@ -167,6 +171,7 @@ class SqlLibrary:
         text = _ID_TYPE.sub(self.id_type, text)
         text = _CHANNEL.sub(self.channel, text)
         text = _LITERAL.sub(lambda match: str(int(literals[match[1]])), text)
+        text, has_rows = _ROWS.subn(lambda match: ", ".join([match[1]] * literals["rows"]), text)
         parameters: list[str] = []
 
         def render(match: re.Match[str]) -> str:
@@ -174,6 +179,8 @@ class SqlLibrary:
                 parameters.append(match[1])
             if self.style is Style.NUMBERED:
                 return f"${parameters.index(match[1]) + 1}"
+            if has_rows:  # drivers take values by their place or by name, not both; these come first
+                return f"?{parameters.index(match[1]) + 1}"
             return f"%({match[1]})s" if self.style is Style.PYFORMAT else match[0]
 
         if self.style is Style.PYFORMAT:

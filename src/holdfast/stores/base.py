@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Protocol, TypeVar
 
 from holdfast.operations.migrate import Migration
-from holdfast.operations.statement import Verb
+from holdfast.operations.statement import Bulk, Verb
 from holdfast.stores.borrowed import AsyncBorrowed, AsyncOwnTransaction, Borrowed, OwnTransaction
 
 T = TypeVar("T")
@@ -42,8 +42,8 @@ class SyncStore(SyncAccess, Protocol):
         ...
 
     @property
-    def takes_lines(self) -> bool:
-        """Whether `run` can send statements with lines."""
+    def bulk(self) -> Bulk | None:
+        """What `run` can send beside documents."""
         ...
 
     @property
@@ -98,8 +98,8 @@ class AsyncStore(AsyncAccess, Protocol):
         ...
 
     @property
-    def takes_lines(self) -> bool:
-        """Whether `run` can send statements with lines."""
+    def bulk(self) -> Bulk | None:
+        """What `run` can send beside documents."""
         ...
 
     @property

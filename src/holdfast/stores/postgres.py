@@ -23,7 +23,6 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTi
 from holdfast.errors import (
     ClientClosed,
     DatabaseUnavailable,
-    HoldfastError,
     InvalidOption,
     NotMigrated,
     RowReferenced,
@@ -36,7 +35,7 @@ from holdfast.model.fork import forget_after_fork
 from holdfast.operations.drive import adrive, drive
 from holdfast.operations.identify_database import DatabaseIdentity, identify_database
 from holdfast.operations.migrate import Migration, check_schema, migrate
-from holdfast.operations.statement import Operation, Rows, Statement, Verb
+from holdfast.operations.statement import Bulk, Operation, Rows, Statement, Verb
 from holdfast.sql import Script, SqlLibrary, Style
 from holdfast.stores.borrowed import (
     AsyncBorrowed,
@@ -212,8 +211,8 @@ class PostgresSyncStore:
         return self._store.config.auto_migrate
 
     @property
-    def takes_lines(self) -> bool:
-        return self._store.config.clock is None  # what they do not say is the server's time
+    def bulk(self) -> Bulk | None:
+        return Bulk.LINES if self._store.config.clock is None else None  # what they do not say is the server's time
 
     def run(self, verb: Verb[T], *, read_only: bool = False) -> T:  # noqa: ARG002 - SQLite's reader connections need it
         try:
@@ -228,7 +227,8 @@ class PostgresSyncStore:
                     if _may_roll_back(connection):
                         connection.rollback()
                     raise
-                connection.commit()  # costs nothing where nothing was begun
+                if _is_begun(connection):
+                    connection.commit()
                 return result
         except DatabaseUnavailable:
             # What cut this connection has probably cut the others that wait in the pool.
@@ -328,12 +328,13 @@ class PostgresSyncStore:
                 )
             pool = self._pool
         try:
-            with pool.connection() as connection:
-                self._busy.add(connection)
-                try:
-                    yield connection
-                finally:
-                    self._busy.discard(connection)
+            connection = pool.getconn()
+            self._busy.add(connection)
+            try:
+                yield connection  # who takes it ends what he has begun
+            finally:
+                self._busy.discard(connection)
+                pool.putconn(connection)
         except PoolTimeout as error:
             raise self._store.timeout_error() from error
         except PoolClosed as error:
@@ -357,8 +358,8 @@ class PostgresAsyncStore:
         return self._store.config.auto_migrate
 
     @property
-    def takes_lines(self) -> bool:
-        return self._store.config.clock is None  # what they do not say is the server's time
+    def bulk(self) -> Bulk | None:
+        return Bulk.LINES if self._store.config.clock is None else None  # what they do not say is the server's time
 
     async def run(self, verb: Verb[T], *, read_only: bool = False) -> T:  # noqa: ARG002 - as in the sync store
         try:
@@ -375,7 +376,8 @@ class PostgresAsyncStore:
                         if _may_roll_back(connection):
                             await connection.rollback()
                         raise
-                    await connection.commit()
+                    if _is_begun(connection):
+                        await connection.commit()
                     return result
         except DatabaseUnavailable:
             if self._pool is not None:
@@ -496,6 +498,10 @@ def _cancel_requests() -> int:
     return 0 if task is None else task.cancelling()
 
 
+def _is_begun(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+    return connection.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE
+
+
 def _may_roll_back(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
     return not connection.closed and connection.info.transaction_status in (
         psycopg.pq.TransactionStatus.INTRANS,
@@ -509,15 +515,21 @@ def _sever(connection: psycopg.Connection[Any]) -> None:
         line.shutdown(socket.SHUT_RDWR)
 
 
-@contextlib.contextmanager
-def translated() -> Iterator[None]:
+class _Translated:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, psycopg.Error):
+            raise _ours(error) from error
+
+
+_translated = _Translated()
+
+
+def translated() -> contextlib.AbstractContextManager[None]:
     """Psycopg's errors on our own connections, as ours."""
-    try:
-        yield
-    except HoldfastError:
-        raise
-    except psycopg.Error as error:
-        raise _ours(error) from error
+    return _translated
 
 
 def _ours(error: psycopg.Error) -> StoreError:

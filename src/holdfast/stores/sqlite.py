@@ -18,7 +18,7 @@ from holdfast.model.clock import iso, utc_now
 from holdfast.model.fork import forget_after_fork
 from holdfast.operations.drive import drive
 from holdfast.operations.migrate import Migration, check_schema, migrate
-from holdfast.operations.statement import Statement, Verb
+from holdfast.operations.statement import Bulk, Statement, Verb
 from holdfast.sql import Script, SqlLibrary, Style
 from holdfast.stores.borrowed import (
     AsyncBorrowed,
@@ -124,7 +124,7 @@ class _Shared:
     """What the two faces have in common."""
 
     migrates_itself = True
-    takes_lines = False
+    bulk: Bulk | None = Bulk.ROWS
 
     @property
     def place(self) -> str | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import DatabaseBusy, DatabaseUnavailable, HoldfastError, NotMigrated, RowReferenced, StoreError
@@ -80,6 +80,10 @@ def execute(connection: sqlite3.Connection, store: SqliteStore, statement: State
             parameters[part.name] = value
             rows = [(value,)]
             continue
+        if statement.rows is not None:
+            first = [parameters[name] for name in part.parameters]
+            connection.executemany(part.text, ([*first, *values] for values in statement.rows()))
+            continue
         cursor = connection.execute(part.text, {name: parameters[name] for name in part.parameters})
         if cursor.description is not None:
             rows = cursor.fetchall()
@@ -93,27 +97,37 @@ def execute(connection: sqlite3.Connection, store: SqliteStore, statement: State
     return rows
 
 
-@contextlib.contextmanager
-def translated() -> Iterator[None]:
+class _Translated:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, sqlite3.Error):
+            raise _ours(error) from error
+
+
+_translated = _Translated()
+
+
+def translated() -> AbstractContextManager[None]:
     """sqlite3's errors on our own connections, as ours."""
-    try:
-        yield
-    except HoldfastError:
-        raise
-    except sqlite3.OperationalError as error:
+    return _translated
+
+
+def _ours(error: sqlite3.Error) -> HoldfastError:
+    if isinstance(error, sqlite3.OperationalError):
         meaning = meaning_of_result_code(error.sqlite_errorcode, str(error))
         if meaning in (Meaning.BUSY, Meaning.STALE):
-            raise DatabaseBusy(0) from error
+            return DatabaseBusy(0)
         if meaning is Meaning.NOT_MIGRATED:
-            raise NotMigrated(0, 1) from error
+            return NotMigrated(0, 1)
         kind = StoreError if error.sqlite_errorcode == sqlite3.SQLITE_ERROR else DatabaseUnavailable
-        raise kind(str(error)) from error
-    except sqlite3.IntegrityError as error:
-        if meaning_of_result_code(error.sqlite_errorcode, str(error)) is Meaning.REFERENCED:
-            raise RowReferenced(str(error)) from error
-        raise StoreError(f"{type(error).__name__}: {error}") from error
-    except sqlite3.Error as error:
-        raise StoreError(f"{type(error).__name__}: {error}") from error
+        return kind(str(error))
+    if isinstance(error, sqlite3.IntegrityError) and (
+        meaning_of_result_code(error.sqlite_errorcode, str(error)) is Meaning.REFERENCED
+    ):
+        return RowReferenced(str(error))
+    return StoreError(f"{type(error).__name__}: {error}")
 
 
 def patiently(step: Callable[[], T], deadline: float) -> T:

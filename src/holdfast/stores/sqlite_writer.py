@@ -42,12 +42,43 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
+class _OwnFuture:
+    """Of who writes for himself: nobody else waits for it or cancels it, so it needs no lock."""
+
+    __slots__ = ("_error", "_is_done", "_result")
+
+    def __init__(self) -> None:
+        self._is_done = False
+        self._error: BaseException | None = None
+        self._result: Any = None
+
+    def set_running_or_notify_cancel(self) -> bool:
+        return True
+
+    def done(self) -> bool:
+        return self._is_done
+
+    def set_result(self, result: Any) -> None:
+        self._result, self._is_done = result, True
+
+    def set_exception(self, error: BaseException) -> None:
+        self._error, self._is_done = error, True
+
+    def result(self) -> Any:
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                self._error = None  # its traceback leads here again
+        return self._result
+
+
 class _Item:
     __slots__ = ("deadline", "future", "verb")
 
-    def __init__(self, verb: Verb[Any]) -> None:
+    def __init__(self, verb: Verb[Any], future: Future[Any] | _OwnFuture) -> None:
         self.verb = verb
-        self.future: Future[Any] = Future()
+        self.future = future
         self.deadline = time.monotonic() + BUSY_SECONDS
 
 
@@ -71,9 +102,9 @@ class SqliteWriter:
 
     def submit(self, verb: Verb[T]) -> Future[T]:
         """Queue a verb; the future has its result once the transaction is on disk."""
-        item = _Item(verb)
-        self._queue(item)
-        return item.future
+        future: Future[T] = Future()
+        self._queue(_Item(verb, future))
+        return future
 
     def run(self, verb: Verb[T]) -> T:
         """The same for a thread that waits for the result anyway."""
@@ -81,19 +112,19 @@ class SqliteWriter:
         if self._writing == own:
             # A signal handler or a finalizer, amid a write of its own thread that goes on only when it returns.
             raise DatabaseBusy(0, "this thread is amid another write; do not enqueue in a signal handler")
-        item = _Item(verb)
+        future: Future[T] | _OwnFuture = _OwnFuture()
         try:
             if self._take_if_idle():
-                self._write([item])
+                self._write([_Item(verb, future)])
             else:
-                self._queue(item)
+                future = self.submit(verb)
         finally:
             # Without a call before it is done: a Ctrl-C must not leave the connection taken for ever.
             with self._lock:
                 if self._writing == own:
                     self._writing = None
                     self._call_thread()
-        result: T = item.future.result()
+        result: T = future.result()
         return result
 
     def _queue(self, item: _Item) -> None:

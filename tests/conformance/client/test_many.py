@@ -1,4 +1,4 @@
-"""Batches so large that PostgreSQL gets them as lines: they become the jobs that they would have become one by one."""
+"""Batches that go in as lines or as rows: they become the jobs that they would have become one by one."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from holdfast import App
 from holdfast.operations.copied_lines import MANY, copied_lines
 from holdfast.stores.postgres import PostgresStore
+from holdfast.stores.sqlite import SqliteStore
 from tests.conformance.backdoors import PostgresBackdoor
 from tests.conformance.client.conftest import Place, settled
 from tests.conformance.client.test_lost_commits import LossyProxy
@@ -28,19 +29,28 @@ _OTHER = {"seq": 0, "id": "", "chain_id": "", "created_at": None, "scheduled_at"
 
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of what was sent to PostgreSQL."""
+    """The names of what was sent on connections of the store's own."""
     sent: list[str] = []
-    original = PostgresStore.script
 
-    def script(self: Any, statement: Any) -> Any:
-        sent.append(statement.name)
-        return original(self, statement)
+    def watch(store: type[PostgresStore | SqliteStore]) -> None:
+        original = store.script
 
-    monkeypatch.setattr(PostgresStore, "script", script)
+        def script(self: Any, statement: Any) -> Any:
+            sent.append(statement.name)
+            return original(self, statement)
+
+        monkeypatch.setattr(store, "script", script)
+
+    watch(PostgresStore)
+    watch(SqliteStore)
     return sent
 
 
-async def test_lines_become_the_jobs_that_documents_become(place: Place, statements: list[str]) -> None:
+#: how the store of a dialect takes many
+_BULK = {"postgres": "copy_jobs", "sqlite": "insert_rows"}
+
+
+async def test_many_become_the_jobs_that_each_becomes_alone(place: Place, statements: list[str]) -> None:
     """Whatever their payloads, headers and names are."""
 
     def note(text: str, more: list[str]) -> None: ...
@@ -52,13 +62,19 @@ async def test_lines_become_the_jobs_that_documents_become(place: Place, stateme
         for each in (plain, odd)
         for number, text in enumerate(_TEXTS)
     ]
-    many = (calls * MANY)[:MANY]
+    many = (calls * MANY)[: MANY + 11]  # with some in rows of every size
     chains = await settled(place.client.enqueue_many(many))
-    assert ("copy_jobs" in statements) == (place.app.store.dialect == "postgres")
+    assert {*statements} & {*_BULK.values(), "insert_jobs"} == {_BULK[place.app.store.dialect]}
     assert [chain.id for chain in chains] == sorted(chain.id for chain in chains)
-    copied = [await settled(place.client.get_job(chain.id)) for chain in chains[: len(calls)]]
+    some = [*range(len(calls)), *range(len(many) - len(calls), len(many))]
+    copied = [await settled(place.client.get_job(chains[number].id)) for number in some]
     single = [await settled(place.client.get_job((await settled(place.client.enqueue(call))).id)) for call in calls]
-    assert [replace(job, **_OTHER) for job in copied] == [replace(job, **_OTHER) for job in single]
+    assert statements.count("insert_job") == len(calls)
+    assert [replace(job, **_OTHER) for job in copied] == [
+        replace(single[number % len(calls)], **_OTHER) for number in some
+    ]
+    page = await settled(place.client.list_jobs(limit=1_000))
+    assert len(page.items) == len(many) + len(single)
     assert (
         {job.created_at for job in copied} == {job.scheduled_at for job in copied} == {job.ready_at for job in copied}
     )
@@ -75,12 +91,11 @@ async def test_whoever_has_more_to_say_is_sent_as_a_document(place: Place, state
     calls = [wait.call(number) for number in range(MANY)]
     for options in ({"delay": 60}, {"tenant": "acme"}, {"flags": ["f"]}, {"partition_key": "k"}):
         await settled(place.client.enqueue_many(calls, **options))
-    await settled(place.client.enqueue_many(calls[1:]))
-    assert "copy_jobs" not in statements
+    assert not {*statements} & {*_BULK.values()}
 
 
 async def test_a_transaction_of_the_user_s_has_them_or_not(place: Place, statements: list[str]) -> None:
-    """There they are never sent as lines, which not every driver could send."""
+    """There they are never sent as lines or rows, which not every driver could send."""
 
     @place.app.job()
     def count(number: int) -> None: ...
@@ -90,7 +105,7 @@ async def test_a_transaction_of_the_user_s_has_them_or_not(place: Place, stateme
     await settled(connection.rollback())
     await settled(connection.close())
     assert await place.jobs() == []
-    assert "copy_jobs" not in statements
+    assert not {*statements} & {*_BULK.values()}
 
 
 class _Severed:

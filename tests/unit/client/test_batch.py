@@ -17,6 +17,7 @@ from holdfast.model.job_type import JobType
 from holdfast.model.payload import to_json
 from holdfast.model.status import Status
 from holdfast.operations.copied_lines import MANY
+from holdfast.operations.statement import Bulk
 
 
 @pytest.fixture
@@ -63,24 +64,19 @@ def test_only_the_first_try_can_be_sure_that_nothing_is_there(call: Call[Any]) -
     """And only where all ids were made for it, and no job has an option that the short statement leaves out."""
     batch = Batch([call, call], {}, Ids(), _known(call))
     assert [next(batch.write(None)).name for _ in range(3)] == ["insert_jobs", "enqueue_jobs", "enqueue_jobs"]
+    batch = Batch([call], {}, Ids(), _known(call))
+    assert [next(batch.write(None)).name for _ in range(2)] == ["insert_job", "enqueue_jobs"]
     others: list[EnqueueOptions] = [{"id": new_id()}, {"tenant": "t"}, {"flags": ["f"]}, {"partition_key": "k"}]
     for options in others:
         batch = Batch([call], options, Ids(), _known(call))
         assert next(batch.write(None)).name == "enqueue_jobs"
 
 
-def test_many_go_as_lines_where_the_store_takes_them(call: Call[Any]) -> None:
-    """The first time; with hints in one transaction."""
-    many = [call] * MANY
-
-    def names(calls: list[Call[Any]], channel: str | None, *, takes_lines: bool) -> list[str]:
-        return [each.name for each in Batch(calls, {}, Ids(), _known(call)).write(channel, takes_lines=takes_lines)]
-
-    assert names(many, None, takes_lines=True) == ["copy_jobs"]
-    assert names(many, "c", takes_lines=True) == ["atomically", "copy_jobs", "notify_work"]
-    assert names(many, "c", takes_lines=False) == names(many[1:], "c", takes_lines=True) == ["insert_jobs"]
-    batch = Batch(many, {}, Ids(), _known(call))
-    assert [next(batch.write(None, takes_lines=True)).name for _ in range(2)] == ["copy_jobs", "enqueue_jobs"]
+@pytest.mark.parametrize(("bulk", "name"), [(Bulk.LINES, "copy_jobs"), (Bulk.ROWS, "insert_rows")])
+def test_many_go_as_the_store_takes_them(call: Call[Any], bulk: Bulk, name: str) -> None:
+    """The first time; what they are told the second time depends on what is there."""
+    batch = Batch([call] * MANY, {}, Ids(), _known(call))
+    assert [next(batch.write(None, bulk)).name for _ in range(2)] == [name, "enqueue_jobs"]
 
 
 def test_existing_jobs_are_kept(call: Call[Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Raw
 
 from holdfast.model.call import JobDocument
-from holdfast.operations.copied_lines import are_copyable, copied_lines
+from holdfast.operations.copied_lines import copied_lines
 
 
 def test_nothing_in_a_job_ends_a_line_or_a_column() -> None:
@@ -30,11 +30,3 @@ def test_many_lines_come_in_order() -> None:
     lines = b"".join(parts).decode().splitlines()
     assert [line.split("\t")[0] for line in lines] == [job.id for job in jobs]
     assert {line.split("\t", 2)[2] for line in lines} == {"t\tt\tq\t0\t1\t\\N\t\\N\t\\N"}
-
-
-def test_only_what_may_run_now_is_copied() -> None:
-    """The table knows no other time."""
-    now = JobDocument("1", "t", Raw(b"1"), "q")
-    assert are_copyable([now])
-    assert not are_copyable([now, JobDocument("2", "t", Raw(b"1"), "q", delay_ms=1)])
-    assert not are_copyable([now, JobDocument("2", "t", Raw(b"1"), "q", scheduled_at="2026-01-01T00:00:00.000000Z")])

@@ -21,7 +21,9 @@ def _library(dialect: str, style: Style = Style.NAMED, *, schema: str = "jobs", 
 def _all(dialect: str, style: Style) -> list[tuple[str, str]]:
     """Every part of every script, rendered."""
     library = _library(dialect, style)
-    scripts = [library.script(name, {"limit": 7}) for name in verbs(dialect) if not name.endswith(_FRAGMENTS)]
+    scripts = [
+        library.script(name, {"limit": 7, "rows": 7}) for name in verbs(dialect) if not name.endswith(_FRAGMENTS)
+    ]
     return [
         (f"{script.name}/{part.name}", part.text)
         for script in [*scripts, *library.migrations(), *library.functions(), *_roles(library)]
@@ -100,6 +102,14 @@ def test_literals_are_numbers() -> None:
         _library("postgres").script("claim_jobs", {"limit": "1; DROP TABLE job"})  # type: ignore[dict-item]  # that is the point
     with pytest.raises(KeyError):
         _library("postgres").script("claim_jobs")
+
+
+def test_rows_are_repeated() -> None:
+    """Their values go by their place, and what is named comes before them."""
+    (part,) = _library("sqlite").script("insert_rows", {"rows": 3}).parts
+    assert part.text.endswith("FROM (VALUES " + ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * 3) + ")")
+    assert "?1, ?1, ?1, column6" in part.text
+    assert part.parameters == ("now",)
 
 
 def test_parts_in_order() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import HoldfastError
-from holdfast.model.ids import new_id, new_ids
+from holdfast.model.ids import new_ids
 from holdfast.operations.enqueue_jobs import are_insertable, enqueue_jobs, insert_jobs
 from holdfast.testing.conformance.case import Cases
 from holdfast.testing.conformance.harness import Harness, document, refused
@@ -22,7 +22,7 @@ _OWN = {"id", "chain_id", "seq"}
 
 @CASES
 async def the_same_rows(h: Harness) -> None:
-    """Whichever option of a plain job is given: field by field as enqueue_jobs writes them."""
+    """Whichever option of a plain job is given, alone and with others: field by field as enqueue_jobs writes them."""
     now = h.now
     options: tuple[dict[str, Any], ...] = (
         {},
@@ -34,14 +34,17 @@ async def the_same_rows(h: Harness) -> None:
         {"headers": msgspec.Raw(b'{"trace":"1"}'), "input": {"text": "é \u2028"}},
     )
     for fields in options:
-        short, long = document(id=new_id(), **fields), document(id=new_id(), **fields)
-        assert are_insertable([short])
-        await h.run(partial(insert_jobs, [short], None))
+        alone, first, second, long = (document(id=job_id, **fields) for job_id in new_ids(4))
+        assert are_insertable([alone])
+        await h.run(partial(insert_jobs, [alone], None))
+        await h.run(partial(insert_jobs, [first, second], None))
         await h.run(partial(enqueue_jobs, [long], None))
-        rows = [msgspec.structs.asdict(await h.job(each.id)) for each in (short, long)]
-        assert rows[0]["chain_id"] == short.id
-        first, second = ({name: value for name, value in row.items() if name not in _OWN} for row in rows)
-        assert first == second
+        jobs = [await h.job(each.id) for each in (alone, first, second, long)]
+        assert all(job.chain_id == job.id for job in jobs)
+        rows = [
+            {name: value for name, value in msgspec.structs.asdict(job).items() if name not in _OWN} for job in jobs
+        ]
+        assert all(row == rows[-1] for row in rows)
 
 
 @CASES

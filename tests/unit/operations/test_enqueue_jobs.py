@@ -1,0 +1,48 @@
+"""Which way plain jobs go in."""
+
+from __future__ import annotations
+
+from msgspec import Raw
+
+from holdfast.model.call import JobDocument
+from holdfast.operations.copied_lines import MANY
+from holdfast.operations.enqueue_jobs import insert_jobs, may_run_now
+from holdfast.operations.statement import Bulk
+
+_NOW = JobDocument("1", "t", Raw(b"1"), "q")
+_LATER = [
+    JobDocument("2", "t", Raw(b"1"), "q", delay_ms=1),
+    JobDocument("2", "t", Raw(b"1"), "q", scheduled_at="2026-01-01T00:00:00.000000Z"),
+]
+
+
+def _names(jobs: list[JobDocument], bulk: Bulk | None, channel: str | None = None) -> list[str]:
+    return [statement.name for statement in insert_jobs(jobs, channel, bulk)]
+
+
+def test_only_what_may_run_now_goes_without_a_time() -> None:
+    """Lines and rows have one for all."""
+    assert may_run_now([_NOW])
+    for later in _LATER:
+        assert not may_run_now([_NOW, later])
+        assert _names([_NOW, later], Bulk.ROWS) == _names([later] * MANY, Bulk.LINES) == ["insert_jobs"]
+
+
+def test_one_goes_alone() -> None:
+    """Whatever the store takes, and whenever it is to run."""
+    for job in (_NOW, *_LATER):
+        assert _names([job], None) == _names([job], Bulk.ROWS) == _names([job], Bulk.LINES, "c") == ["insert_job"]
+
+
+def test_rows_come_in_few_sizes() -> None:
+    """So that there are few statements to keep at hand."""
+    statements = list(insert_jobs([_NOW] * 212, None, Bulk.ROWS))
+    assert {statement.name for statement in statements} == {"insert_rows"}
+    assert [statement.literals for statement in statements] == [{"rows": 100}, {"rows": 10}, {"rows": 1}]
+
+
+def test_many_go_as_lines() -> None:
+    """With hints in one transaction."""
+    assert _names([_NOW] * MANY, Bulk.LINES) == ["copy_jobs"]
+    assert _names([_NOW] * MANY, Bulk.LINES, "c") == ["atomically", "copy_jobs", "notify_work"]
+    assert _names([_NOW] * MANY, None, "c") == _names([_NOW] * (MANY - 1), Bulk.LINES, "c") == ["insert_jobs"]
