@@ -54,7 +54,6 @@ class Attempt:
         "is_reported",
         "is_self_completed",
         "job",
-        "lease",
         "next_job",
         "started_at",
         "suspension",
@@ -64,7 +63,6 @@ class Attempt:
 
     def __init__(self, job: ClaimedJob, handler: Handler | None, worker_id: str) -> None:
         self.job = job
-        self.lease = Lease(job.id, job.lease_generation)
         self.handler = handler
         self.started_at = time.monotonic()
         self.worker_id = worker_id
@@ -87,7 +85,13 @@ class Attempt:
         self.next_job: NextJob | None = None
         #: what the handler waits for, without its slot; it was told so by an exception
         self.suspension: Suspension | None = None
-        self.blockers: list[Blocker] = []
+        #: what it waited for, once that is read
+        self.blockers: list[Blocker] | None = None
+
+    @property
+    def lease(self) -> Lease:
+        """Made when somebody asks: most attempts come and go without."""
+        return Lease(self.job.id, self.job.lease_generation)
 
     @property
     def duration_ms(self) -> int:
@@ -149,11 +153,9 @@ class Attempt:
     def completion(self, output: object) -> Completion:
         """The job is done."""
         assert self.handler is not None  # noqa: S101 - nothing ran without one
-        codec = self.handler.job_type.output
-        if output is None and codec.accepts_null:
-            return Completion(self.job.id, self.job.lease_generation, None, self.duration_ms)
-        encoded = codec.encode(output).decode()
-        return Completion(self.job.id, self.job.lease_generation, encoded, self.duration_ms)
+        job, codec = self.job, self.handler.job_type.output
+        encoded = None if output is None and codec.accepts_null else codec.encode(output).decode()
+        return Completion(job.id, job.lease_generation, encoded, self.duration_ms)
 
     def continuation(self, next_job: NextJob) -> Continuation:
         """The job is done, its chain goes on."""

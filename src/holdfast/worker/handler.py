@@ -67,11 +67,14 @@ def _invocation(
             return function(**arguments)
 
     for around in reversed(middleware):
-        invoke = partial(_around, around, invoke)
+        invoke = _around(around, invoke)
     return invoke
 
 
 def _around(
-    middleware: Middleware, inner: Callable[[Any, Mapping[str, Any]], Any], context: Any, arguments: Mapping[str, Any]
-) -> Any:
-    return middleware(context, partial(inner, context, arguments))
+    middleware: Middleware, inner: Callable[[Any, Mapping[str, Any]], Any]
+) -> Callable[[Any, Mapping[str, Any]], Any]:
+    def invoke(context: Any, arguments: Mapping[str, Any]) -> Any:
+        return middleware(context, partial(inner, context, arguments))
+
+    return invoke
