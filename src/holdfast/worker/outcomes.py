@@ -272,11 +272,11 @@ class Outcomes:
 
     def _count(self, kind: type[Written], attempts: Sequence[Attempt]) -> None:
         if kind in {Completion, Continuation}:
-            self._tally.completed(attempt.job for attempt in attempts)
+            self._tally.completed([attempt.job for attempt in attempts])
             return
-        self._tally.completed(attempt.job for attempt in attempts if attempt.is_self_completed)
+        self._tally.completed([attempt.job for attempt in attempts if attempt.is_self_completed])
         if kind is Failure:
-            self._tally.failed(attempt.job for attempt in attempts if not attempt.is_self_completed)
+            self._tally.failed([attempt.job for attempt in attempts if not attempt.is_self_completed])
 
     async def _run(self, batch: Sequence[Any], verb: Verb[S]) -> S:
         patience = self._queueing.get(batch[0].id) if len(batch) == 1 else None

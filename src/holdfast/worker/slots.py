@@ -76,7 +76,7 @@ class Slots:
         self._is_exclusive = False
         self._is_silenced = False
         self._is_filling = False
-        #: something has ended while jobs were being started
+        #: a slot was freed since somebody was told
         self._has_ended = False
         self._is_closing = False
         #: set when nothing runs any more; while closing, when anything has ended
@@ -118,9 +118,7 @@ class Slots:
                     break
         finally:
             self._is_filling = False
-            if self._has_ended:
-                self._has_ended = False
-                self._ask_for_more()
+            self._tell_of_ends()
 
     def learn_batch_size(self, *, was_full: bool) -> None:
         """Claim as many as batch handlers take: a claim that got all it asked for was too small, leftovers too big."""
@@ -318,9 +316,13 @@ class Slots:
         if not self._is_filling:
             self.fill()
 
-    def _ask_for_more(self) -> None:
-        if len(self._buffer.ready) <= self._buffer.low_water:
+    def _tell_of_ends(self) -> None:
+        """Once of all that end while jobs are started: nobody who waits for it can have a turn before."""
+        if not self._attempts:
+            self._emptied.set()
+        if self._has_ended and len(self._buffer.ready) <= self._buffer.low_water:
             self._demand.room()
+        self._has_ended = False
 
     def _time_out(self, attempt: Attempt) -> None:
         assert attempt.executor is not None  # noqa: S101 - the clock runs from its start
@@ -359,7 +361,7 @@ class Slots:
         if attempt.grace is not None:
             attempt.grace.cancel()
         self._attempts.remove(attempt)
-        if not self._attempts or self._is_closing:
+        if self._is_closing or not (self._attempts or self._is_filling):
             self._emptied.set()
         if attempt in self._given_up:
             self._given_up.remove(attempt)
