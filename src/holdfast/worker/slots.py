@@ -62,7 +62,6 @@ class Slots:
         self._loop = asyncio.get_running_loop()
         self._deadlines = Deadlines(self._time_out)
         self._executors = executors(self._done, self._start_clock)
-        self._executor_of = {name: self._executors[handler.place] for name, handler in handlers.items()}
         outcomes.line_written = self._written
         self._largest_batch = max((handler.batch or 1 for handler in handlers.values()), default=1)
         #: how many jobs a free slot takes, as far as batch handlers have shown
@@ -280,7 +279,7 @@ class Slots:
         self._occupied += 1
         self.last_start = attempt.started_at
         attempts = [attempt] if handler.batch is None else self._start_batch(attempt, handler, handler.batch)
-        executor = self._executor_of[job.type_name]
+        executor = self._executors[handler.place]
         for each in attempts:
             each.executor = executor
             self._attempts.add(each)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import sys
+from collections.abc import Coroutine, Sequence
 from contextvars import copy_context
-from typing import Final
+from typing import Any, Final
 
 from holdfast.model.running import mark_running
 from holdfast.operations.read_blockers import read_blockers
@@ -23,7 +24,6 @@ from holdfast.worker.executors.calling import (
     endings_of_outcomes,
     giving_back,
 )
-from holdfast.worker.executors.eager import eager_task
 from holdfast.worker.handler import Handler
 from holdfast.worker.hooks import ErrorHook
 
@@ -32,7 +32,7 @@ _TIMEOUT_GRACE: Final = 5.0
 
 
 class TaskExecutor:
-    """One task per call; a call that never waits is over when `start` returns."""
+    """One task per call; a call that never waits is over when `start` returns, where Python has eager tasks."""
 
     is_interruptible = True
 
@@ -45,11 +45,18 @@ class TaskExecutor:
 
     def start(self, attempts: Sequence[Attempt], handler: Handler) -> None:
         run = self._run(attempts[0], handler) if handler.batch is None else self._run_batch(attempts, handler)
-        # Who frees the slot is another handler, more often than not: what that one set is none of this one's business.
-        task = eager_task(run, self._loop, self._context.copy())
+        task = self._create_task(run)
         if not task.done():
             for attempt in attempts:
                 attempt.task = task
+
+    def _create_task(self, run: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        # Who frees the slot is another handler, more often than not: what that one set is none of this one's business.
+        context = self._context.copy()
+        if sys.version_info >= (3, 12):
+            # For our own tasks only: a factory of the loop would change those of the handlers too.
+            return asyncio.Task(run, loop=self._loop, eager_start=True, context=context)
+        return asyncio.Task(run, loop=self._loop, context=context)
 
     def tell(self, attempt: Attempt) -> None:
         """The handler looks at the attempt itself."""
