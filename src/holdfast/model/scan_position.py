@@ -60,8 +60,8 @@ class ScanPosition:
 
     def advance(self, claimed: Iterable[Place]) -> None:
         """Move past what a claim returned; `claimed` is in claim order."""
-        for job in claimed:
-            self._lanes[job.priority, job.queue] = Lane(job.queue, job.priority, job.ready_at, job.seq)
+        last = {(job.priority, job.queue): job for job in claimed}
+        self._lanes |= {key: Lane(job.queue, job.priority, job.ready_at, job.seq) for key, job in last.items()}
 
     def look_back_soon(self) -> None:
         """What was passed by may be wanted now."""

@@ -153,6 +153,10 @@ class PostgresStore:
     def script(self, statement: Statement) -> Script:
         return self.library.script(statement.name, statement.literals, statement.slots)
 
+    def raw_script(self, statement: Statement) -> Script:
+        """For our own connections: psycopg looks for names in a text as long as a claim's each time anew."""
+        return self.numbered.script(statement.name, statement.literals, statement.slots)
+
     def is_another(self, found: DatabaseIdentity) -> bool:
         """Remember what was found behind a connection of our own; whether it is not what was there before."""
         if found.identity is None:
@@ -163,6 +167,7 @@ class PostgresStore:
 
 def _adapt(connection: psycopg.Connection[Any], *, pooled: bool | None) -> None:
     _load_late(connection)
+    connection.cursor_factory = psycopg.RawCursor
     if pooled is False or (pooled is None and _is_direct(connection, connection.execute(_BACKEND_PID).fetchone())):
         connection.execute(DIRECT_SETTINGS)
         connection.prepare_threshold = 0
@@ -170,6 +175,7 @@ def _adapt(connection: psycopg.Connection[Any], *, pooled: bool | None) -> None:
 
 async def _adapt_async(connection: psycopg.AsyncConnection[Any], *, pooled: bool | None) -> None:
     _load_late(connection)
+    connection.cursor_factory = psycopg.AsyncRawCursor
     if pooled is False or (
         pooled is None and _is_direct(connection, await (await connection.execute(_BACKEND_PID)).fetchone())
     ):
@@ -294,10 +300,10 @@ class PostgresSyncStore:
 
     def _execute(self, connection: psycopg.Connection[Any], statement: Statement) -> Rows:
         parameters = self._store.parameters(statement)
-        script = self._store.script(statement)
+        script = self._store.raw_script(statement)
         rows: Rows = ()
         for part in script.parts:
-            chosen = {name: parameters[name] for name in part.parameters}
+            chosen = [parameters[name] for name in part.parameters]
             cursor = connection.cursor(binary=True, row_factory=tuple_row)
             if statement.lines is not None:
                 with cursor.copy(part.encoded) as copy:
@@ -437,10 +443,10 @@ class PostgresAsyncStore:
 
     async def _execute(self, connection: psycopg.AsyncConnection[Any], statement: Statement) -> Rows:
         parameters = self._store.parameters(statement)
-        script = self._store.script(statement)
+        script = self._store.raw_script(statement)
         rows: Rows = ()
         for part in script.parts:
-            chosen = {name: parameters[name] for name in part.parameters}
+            chosen = [parameters[name] for name in part.parameters]
             cursor = connection.cursor(binary=True, row_factory=tuple_row)
             if statement.lines is not None:
                 async with cursor.copy(part.encoded) as copy:

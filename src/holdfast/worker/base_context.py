@@ -35,14 +35,18 @@ _LONGEST_MESSAGE = 10_000
 class BaseContext(Generic[S]):
     """One attempt at one job."""
 
+    _saved: dict[str, SavedStep] | None = None
+    #: the last transaction of the handler's own in which the job was completed
+    _finished_in: object = None
+
     def __init__(self, attempt: Attempt, equipment: Equipment[S]) -> None:
         self._attempt = attempt
         self._equipment = equipment
-        self._saved: dict[str, SavedStep] | None = None
-        #: by their chains, the children that this run has enqueued or found enqueued
-        self._children: dict[str, Known] = {}
-        #: the last transaction of the handler's own in which the job was completed
-        self._finished_in: object = None
+
+    @cached_property
+    def _children(self) -> dict[str, Known]:
+        """By their chains, the children that this run has enqueued or found enqueued."""
+        return {}
 
     @property
     def client(self) -> Any:
@@ -77,6 +81,8 @@ class BaseContext(Generic[S]):
     @property
     def blockers(self) -> list[Blocker]:
         """The chains that the job waited for, in the order given: status, output and error of each."""
+        if self._attempt.blockers is None:
+            self._attempt.blockers = []
         return self._attempt.blockers
 
     def log(self, message: str, *, level: str = "info", **fields: object) -> None:

@@ -125,7 +125,7 @@ class Buffer:
         """The prefetching claims of which nothing waits any more."""
         if not self._marks:
             return []
-        waiting = {job.claimed_at for job in self}
+        waiting = {job.claimed_at for jobs in (self.ready, self.reserve, self.lines) for job in jobs}
         idle = [mark for mark in self._marks if mark not in waiting]
         self._marks = [mark for mark in self._marks if mark in waiting]
         return idle

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -20,8 +21,12 @@ class Deadlines:
         self._loop = asyncio.get_running_loop()
         self._lines: dict[int, _Line] = {}
 
-    def add(self, attempt: Attempt, timeout_ms: int, running: int) -> None:
-        """Expire the attempt in so many milliseconds, unless it is over; `running` is how many are not."""
+    def add(self, attempt: Attempt, timeout_ms: int, running: int, since: float | None = None) -> None:
+        """Expire the attempt in so many milliseconds, unless it is over; `running` is how many are not.
+
+        The time runs from now, or from `since`, of the monotonic clock; who joins later must not be counted from before
+        those that have joined.
+        """
         line = self._lines.get(timeout_ms)
         if line is None:
             line = self._lines[timeout_ms] = _Line()
@@ -30,7 +35,8 @@ class Deadlines:
             attempts.popleft()
         if len(attempts) > 2 * running + _SLACK:
             line.attempts = attempts = deque(entry for entry in attempts if not entry[1].is_over)
-        attempts.append((self._loop.time() + timeout_ms / 1000, attempt))
+        passed = 0.0 if since is None else time.monotonic() - since
+        attempts.append((self._loop.time() - passed + timeout_ms / 1000, attempt))
         if line.timer is None:
             line.timer = self._loop.call_at(attempts[0][0], self._fire, line)
 

@@ -246,7 +246,7 @@ class Fetcher:
             self._last_gain = ended
         self._has_looked_since_claim = False
         # Followers come from behind the candidates; the position moves past these only.
-        candidates = (job for job in claimed if job.line is None or not key_place(job.line)[2])
+        candidates = [job for job in claimed if job.line is None or not key_place(job.line)[2]]
         if part.most is not None:
             self._fair.took(part, candidates, claimed.passed, claimed.left)
             is_more = self._fair.has_turn(part.lanes[0].queue)

@@ -13,6 +13,8 @@ from holdfast.model.job_type import JobType
 
 #: `(ctx, call_next)`: does what it likes around `call_next()`, whose result it returns; `async` around async handlers
 Middleware = Callable[[Any, Callable[[], Any]], Any]
+#: `(context, arguments)` to what a function returns, through its middleware
+Invoke = Callable[[Any, Mapping[str, Any]], Any]
 
 
 class Place(Enum):
@@ -39,8 +41,7 @@ class Handler:
     is_async: bool = field(init=False)
     place: Place = field(init=False)
     needs_context: bool = field(init=False)
-    #: `(context, arguments)` to what the function returns, through its middleware
-    invoke: Callable[[Any, Mapping[str, Any]], Any] = field(init=False)
+    invoke: Invoke = field(init=False)
 
     def __post_init__(self) -> None:
         is_async = inspect.iscoroutinefunction(self.function)
@@ -52,26 +53,25 @@ class Handler:
         object.__setattr__(self, "invoke", _invocation(self.function, self.middleware, wants_context=wants_context))
 
 
-def _invocation(
-    function: Callable[..., Any], middleware: tuple[Middleware, ...], *, wants_context: bool
-) -> Callable[[Any, Mapping[str, Any]], Any]:
+def _invocation(function: Callable[..., Any], middleware: tuple[Middleware, ...], *, wants_context: bool) -> Invoke:
     """Put together once, so that an attempt pays for its own middleware and nothing else."""
     if wants_context:
 
-        def invoke(context: Any, arguments: Mapping[str, Any]) -> Any:
+        def invoke(context: Any, arguments: Mapping[str, Any], /) -> Any:
             return function(context, **arguments)
 
     else:
 
-        def invoke(context: Any, arguments: Mapping[str, Any]) -> Any:  # noqa: ARG001 - as above
+        def invoke(context: Any, arguments: Mapping[str, Any], /) -> Any:  # noqa: ARG001 - as above
             return function(**arguments)
 
     for around in reversed(middleware):
-        invoke = partial(_around, around, invoke)
+        invoke = _around(around, invoke)
     return invoke
 
 
-def _around(
-    middleware: Middleware, inner: Callable[[Any, Mapping[str, Any]], Any], context: Any, arguments: Mapping[str, Any]
-) -> Any:
-    return middleware(context, partial(inner, context, arguments))
+def _around(middleware: Middleware, inner: Invoke) -> Invoke:
+    def invoke(context: Any, arguments: Mapping[str, Any], /) -> Any:
+        return middleware(context, partial(inner, context, arguments))
+
+    return invoke

@@ -59,12 +59,13 @@ class Lines:
 
     def enter(self, claimed: Iterable[ClaimedJob]) -> list[ClaimedJob]:
         """Those that may be started; the others of their keys wait behind them."""
-        first: list[ClaimedJob] = []
+        claimed = list(claimed)
+        first = [job for job in claimed if job.line is None]
+        if len(first) == len(claimed):
+            return first
         runs: dict[tuple[str, str], list[tuple[int, ClaimedJob]]] = {}
         for job in claimed:
-            if job.line is None:
-                first.append(job)
-            else:
+            if job.line is not None:
                 key, place, _ = key_place(job.line)
                 runs.setdefault((job.queue, key), []).append((place, job))
         for run in runs.values():

@@ -132,8 +132,10 @@ class Outcomes:
         self._send(ending)
 
     def _send(self, ending: Written) -> None:
-        self._boxes[type(ending)][0].append(ending)
-        self._wake.set()
+        box = self._boxes[type(ending)][0]
+        if not box:  # of one that is not, `run` knows
+            self._wake.set()
+        box.append(ending)
 
     async def run(self) -> None:
         """Flush for ever."""
@@ -266,7 +268,7 @@ class Outcomes:
         if (failure := self._replaced.pop(key, None)) is not None:
             self.add(failure, attempt)
         elif attempt is not None:
-            self._count(item, attempt)
+            self._count(type(item), [attempt])
         if (line := self._lines.pop(key, None)) is not None:
             for freed in self._turns.written(line):
                 self._send(freed)
@@ -275,20 +277,21 @@ class Outcomes:
             self._empty.set()
 
     def _all_written(self, batch: list[Any]) -> None:
-        """The same for many of which nothing else is to be remembered."""
+        """The same for many of one kind of which nothing else is to be remembered."""
         self.finished += len(batch)
-        for item in batch:
-            attempt = self._unwritten.pop((item.id, item.lease_generation), None)
-            if attempt is not None:
-                self._count(item, attempt)
+        take = self._unwritten.pop
+        attempts = [take((item.id, item.lease_generation), None) for item in batch]
+        self._count(type(batch[0]), [attempt for attempt in attempts if attempt is not None])
         if not self._unwritten:
             self._empty.set()
 
-    def _count(self, item: Written, attempt: Attempt) -> None:
-        if isinstance(item, (Completion, Continuation)) or attempt.is_self_completed:
-            self._tally.completed(attempt.job)
-        elif isinstance(item, Failure):
-            self._tally.failed(attempt.job)
+    def _count(self, kind: type[Written], attempts: Sequence[Attempt]) -> None:
+        if kind in {Completion, Continuation}:
+            self._tally.completed([attempt.job for attempt in attempts])
+            return
+        self._tally.completed([attempt.job for attempt in attempts if attempt.is_self_completed])
+        if kind is Failure:
+            self._tally.failed([attempt.job for attempt in attempts if not attempt.is_self_completed])
 
     async def _run(self, batch: Sequence[Any], verb: Verb[S]) -> S:
         patience = self._queueing.get(batch[0].id) if len(batch) == 1 else None

@@ -66,15 +66,17 @@ class Slots:
         self._largest_batch = max((handler.batch or 1 for handler in handlers.values()), default=1)
         #: how many jobs a free slot takes, as far as batch handlers have shown
         self._jobs_per_slot = 1
-        self._attempts: dict[Lease, Attempt] = {}
+        self._attempts: set[Attempt] = set()
         #: let go of because nobody heard us; whether they are lost only the database knows
-        self._given_up: set[Lease] = set()
+        self._given_up: set[Attempt] = set()
         #: calls, not attempts: a batch is one, and an abandoned thread keeps its slot after its attempt has ended
         self._occupied = 0
         self._strangers = Strangers()
         self._is_exclusive = False
         self._is_silenced = False
         self._is_filling = False
+        #: a slot was freed since somebody was told
+        self._has_ended = False
         self._is_closing = False
         #: set when nothing runs any more; while closing, when anything has ended
         self._emptied = asyncio.Event()
@@ -115,6 +117,7 @@ class Slots:
                     break
         finally:
             self._is_filling = False
+            self._tell_of_ends()
 
     def fill_soon(self) -> None:
         """The same, after whatever the caller is about to do."""
@@ -162,7 +165,7 @@ class Slots:
     @property
     def has_suspect(self) -> bool:
         """Whether a job runs here that may have killed a worker before."""
-        return any(attempt.job.crash_count for attempt in self._attempts.values())
+        return any(attempt.job.crash_count for attempt in self._attempts)
 
     async def wait_written(self, patience: float) -> None:
         """Until every outcome is in the database, or for `patience` seconds."""
@@ -172,25 +175,27 @@ class Slots:
 
     def leases(self) -> list[Lease]:
         """Everything held: running, waiting and not yet written. Called from the lease keeper's thread too."""
+        running = [attempt.lease for attempt in list(self._attempts)]
         waiting = [Lease(job.id, job.lease_generation) for job in self._buffer]
-        return [*list(self._attempts), *waiting, *self._outcomes.leases()]
+        return [*running, *waiting, *self._outcomes.leases()]
 
     def count_of(self, queue: str) -> int:
         """How many jobs of a queue are held."""
-        running = sum(attempt.job.queue == queue for attempt in self._attempts.values())
+        running = sum(attempt.job.queue == queue for attempt in self._attempts)
         return running + self._buffer.count_of(queue) + self._outcomes.count_of(queue)
 
     def waiting_of(self, queue: str) -> int:
         """How many of those have not begun; a process may have to be started for them first."""
-        uncalled = sum(not attempt.is_called and attempt.job.queue == queue for attempt in self._attempts.values())
+        uncalled = sum(not attempt.is_called and attempt.job.queue == queue for attempt in self._attempts)
         return uncalled + self._buffer.count_of(queue)
 
     # --- what the lease keeper tells ----------------------------------------------------------------------------------
 
     def lose(self, losses: Mapping[Lease, Cancellation]) -> None:
         """These jobs are not ours any more."""
+        running = self._running()
         for lease, reason in losses.items():
-            attempt = self._attempts.get(lease)
+            attempt = running.get(lease)
             if attempt is None or attempt.is_told_of_loss:
                 continue
             if attempt.is_self_completed and reason is Cancellation.COMPLETED_ELSEWHERE:
@@ -204,8 +209,9 @@ class Slots:
         leases = set(leases)
         waiting = [job for job in self._buffer if Lease(job.id, job.lease_generation) in leases]
         self.give_back([*waiting, *self._buffer.drop(leases)])
+        running = self._running()
         for lease in leases:
-            attempt = self._attempts.get(lease)
+            attempt = running.get(lease)
             if attempt is None or attempt.cancelled is not None:
                 continue
             _log.info("job %s: asked to stop", lease.id)
@@ -214,12 +220,15 @@ class Slots:
                 executor.tell(attempt)
                 attempt.grace = self._loop.call_later(_CANCEL_GRACE, executor.interrupt, attempt)
 
+    def _running(self) -> dict[Lease, Attempt]:
+        return {attempt.lease: attempt for attempt in self._attempts}
+
     def fall_silent(self) -> None:
         """Nobody acknowledges our heartbeats: others will take our jobs, so we let go of them first."""
         _log.error("no heartbeat was acknowledged for too long: the jobs of this worker are given up")
         self._is_silenced = True
         self._buffer.clear()
-        self._given_up |= self._attempts.keys()
+        self._given_up |= self._attempts
         self._abort_all(Cancellation.LEASE_LOST)
 
     def be_heard(self) -> None:
@@ -247,7 +256,7 @@ class Slots:
         deadline = min(deadline, time.monotonic() + hurried_grace)
         await self._until(lambda: not self._has_interruptible, deadline, asyncio.Event())
         self.stuck += len(self._attempts)
-        for attempt in list(self._attempts.values()):
+        for attempt in list(self._attempts):
             self._end(attempt, None)
         self._deadlines.close()
         for executor in self._executors.values():
@@ -264,7 +273,7 @@ class Slots:
 
     @property
     def _has_interruptible(self) -> bool:
-        return any(not attempt.is_unstoppable for attempt in self._attempts.values())
+        return any(not attempt.is_unstoppable for attempt in self._attempts)
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 
@@ -272,31 +281,34 @@ class Slots:
         handler = self._handlers.get(job.type_name)
         attempt = Attempt(job, handler, self._worker_id)
         if handler is None:
-            self._attempts[attempt.lease] = attempt
+            self._attempts.add(attempt)
             self._strangers.complain(job)
             self._end(attempt, attempt.refusal(UnknownJobType(job.type_name, tuple(self._handlers))))
             return
         self._occupied += 1
         self.last_start = attempt.started_at
-        attempts = [attempt]
-        if handler.batch is not None:
-            others = self._buffer.take(self._is_handled_by(handler), handler.batch - 1)
-            attempts += [Attempt(other, handler, self._worker_id) for other in others]
+        attempts = [attempt] if handler.batch is None else self._start_batch(attempt, handler, handler.batch)
         executor = self._executors[handler.place]
         for each in attempts:
-            if len(attempts) > 1:
-                each.batch = attempts
             each.executor = executor
-            self._attempts[each.lease] = each
-            # A process has to be started first, perhaps, and says itself when the handler's time begins.
-            if each.job.timeout_ms is not None and handler.place is not Place.PROCESS:
-                self._deadlines.add(each, each.job.timeout_ms, len(self._attempts))
+            self._attempts.add(each)
         executor.start(attempts, handler)
+        # A process has to be started first, perhaps, and says itself when the handler's time begins.
+        if not attempt.is_over and handler.place is not Place.PROCESS:
+            self._start_clock(attempts, attempt.started_at)
 
-    def _start_clock(self, attempts: Sequence[Attempt]) -> None:
+    def _start_batch(self, first: Attempt, handler: Handler, most: int) -> list[Attempt]:
+        others = self._buffer.take(self._is_handled_by(handler), most - 1)
+        attempts = [first, *(Attempt(other, handler, self._worker_id) for other in others)]
+        if others:
+            for attempt in attempts:
+                attempt.batch = attempts
+        return attempts
+
+    def _start_clock(self, attempts: Sequence[Attempt], since: float | None = None) -> None:
         for attempt in attempts:
             if attempt.job.timeout_ms is not None:
-                self._deadlines.add(attempt, attempt.job.timeout_ms, len(self._attempts))
+                self._deadlines.add(attempt, attempt.job.timeout_ms, len(self._attempts), since)
 
     def _is_handled_by(self, handler: Handler) -> Callable[[ClaimedJob], bool]:
         return lambda job: self._handlers.get(job.type_name) is handler
@@ -308,10 +320,17 @@ class Slots:
             for attempt, ending in zip(attempts, endings, strict=True):
                 self._end(attempt, ending)
         self._occupied -= 1
+        self._has_ended = True
         if not self._is_filling:
             self.fill()
-        if len(self._buffer.ready) <= self._buffer.low_water:
+
+    def _tell_of_ends(self) -> None:
+        """Once of all that end while jobs are started: nobody who waits for it can have a turn before."""
+        if not self._attempts:
+            self._emptied.set()
+        if self._has_ended and len(self._buffer.ready) <= self._buffer.low_water:
             self._demand.room()
+        self._has_ended = False
 
     def _time_out(self, attempt: Attempt) -> None:
         assert attempt.executor is not None  # noqa: S101 - the clock runs from its start
@@ -337,9 +356,9 @@ class Slots:
             attempt.executor.interrupt(attempt)
 
     def _abort_all(self, reason: Cancellation) -> None:
-        for attempt in list(self._attempts.values()):
+        for attempt in list(self._attempts):
             attempt.cancelled = reason
-        for attempt in list(self._attempts.values()):
+        for attempt in list(self._attempts):
             self._abort(attempt, reason)
 
     def _end(self, attempt: Attempt, ending: Ending) -> None:
@@ -349,11 +368,11 @@ class Slots:
         attempt.is_over = True
         if attempt.grace is not None:
             attempt.grace.cancel()
-        del self._attempts[attempt.lease]
-        if not self._attempts or self._is_closing:
+        self._attempts.remove(attempt)
+        if self._is_closing or not (self._attempts or self._is_filling):
             self._emptied.set()
-        if self._given_up and attempt.lease in self._given_up:
-            self._given_up.remove(attempt.lease)
+        if attempt in self._given_up:
+            self._given_up.remove(attempt)
             if ending is None and not self._is_closing:
                 # It may still be ours, and then goes back as what it is: a job that was started, and expires no more.
                 ending = attempt.lease

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from operator import attrgetter
 
 from holdfast.operations.claim_jobs import ClaimedJob
 from holdfast.operations.stats import OutcomeCount
@@ -14,11 +16,13 @@ class Tally:
     def __init__(self) -> None:
         self._ended: dict[tuple[str, str], OutcomeCount] = {}
 
-    def completed(self, job: ClaimedJob) -> None:
-        self._count(job.queue, job.type_name).completed += 1
+    def completed(self, jobs: Iterable[ClaimedJob]) -> None:
+        for kind, count in Counter(map(_kind, jobs)).items():
+            self._count(*kind).completed += count
 
-    def failed(self, job: ClaimedJob) -> None:
-        self._count(job.queue, job.type_name).failed += 1
+    def failed(self, jobs: Iterable[ClaimedJob]) -> None:
+        for kind, count in Counter(map(_kind, jobs)).items():
+            self._count(*kind).failed += count
 
     def take(self) -> list[OutcomeCount]:
         """What to report; put it back if that fails."""
@@ -36,3 +40,6 @@ class Tally:
         if found is None:
             found = self._ended[queue, type_name] = OutcomeCount(queue, type_name)
         return found
+
+
+_kind = attrgetter("queue", "type_name")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 from holdfast.worker.deadlines import Deadlines
@@ -59,3 +60,12 @@ async def test_closed_deadlines_are_silent() -> None:
     deadlines.close()
     await asyncio.sleep(0.05)
     assert expired == []
+
+
+async def test_the_time_runs_from_when_the_attempt_began() -> None:
+    expired: list[str] = []
+    deadlines = Deadlines(lambda attempt: expired.append(attempt.name))  # type: ignore[attr-defined]  # a stand-in
+    attempt: Any = _Attempt("a")
+    deadlines.add(attempt, 60_000, 1, since=time.monotonic() - 60)
+    await asyncio.sleep(0.1)
+    assert expired == ["a"]

@@ -14,10 +14,10 @@ def _claimed(type_name: str = "sum", queue: str = "default") -> ClaimedJob:
 
 def test_counts_by_queue_and_type() -> None:
     tally = Tally()
-    tally.completed(_claimed())
-    tally.failed(_claimed())
-    tally.completed(_claimed("mail"))
-    tally.failed(_claimed(queue="slow"))
+    tally.completed([_claimed()])
+    tally.failed([_claimed()])
+    tally.completed([_claimed("mail")])
+    tally.failed([_claimed(queue="slow")])
     assert sorted(tally.take(), key=str) == sorted(
         [
             OutcomeCount("default", "sum", 1, 1),
@@ -31,8 +31,8 @@ def test_counts_by_queue_and_type() -> None:
 
 def test_a_report_that_failed_is_not_lost() -> None:
     tally = Tally()
-    tally.completed(_claimed())
+    tally.completed([_claimed()])
     taken = tally.take()
-    tally.completed(_claimed())
+    tally.completed([_claimed()])
     tally.put_back(taken)
     assert tally.take() == [OutcomeCount("default", "sum", 2, 0)]
