@@ -2,7 +2,7 @@
 -- params: now timestamptz, id uuid, type_name text, queue text, priority smallint, input json, scheduled_at timestamptz, delay_ms bigint, max_attempts smallint, timeout_ms bigint, headers json, channel text
 -- returns: none
 -- prepared: yes (as enqueue_jobs)
--- concurrency: as insert_jobs, for one job: without a document to take apart the server works a fifth less. With a
+-- concurrency: as insert_jobs, for one job: without a document to take apart the server works a seventh less. With a
 --   channel, a NOTIFY goes out with the commit.
 -- locks: the inserted row only.
 INSERT INTO /*schema.*/job (
