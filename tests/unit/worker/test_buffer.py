@@ -78,7 +78,6 @@ def test_where_a_claim_takes_longer_than_half_a_batch_the_next_one_is_sent_at_on
     assert buffer.wanted(free=100) == (500, True)
 
 
-
 @pytest.mark.parametrize("round_trip", [0.002, 0.02, 0.05, 0.1])
 def test_throughput_does_not_depend_on_the_distance(monkeypatch: pytest.MonkeyPatch, round_trip: float) -> None:
     """Claim by claim: what is promoted lasts until the next promotion, and the batches grow to the largest."""
