@@ -30,7 +30,7 @@ class FileNotifier:
         forget_after_fork(self)
 
     def _make_board(self) -> None:
-        self.board = Board(self._follow)
+        self.board = Board(self._follow, self._follow)
         self.board.ending = lambda: self._ended if self._watch is None else None
         self._wake = threading.Condition()
         self._watch: FileWatch | None = None
