@@ -13,7 +13,7 @@ _INTERVAL = 0.004
 #: how often otherwise
 _SAFETY = 0.1
 #: after a write, until its commit can be seen: it has to reach the disk first
-_SOON = (0.00025,) * 12
+_SOON = (*(0.0001,) * 10, *(0.00025,) * 8)
 _PAUSES = (*_SOON, *(0.001,) * 5, *(0.002,) * 5, *(0.004,) * 5, *(0.01,) * 4, _SAFETY)
 
 
