@@ -1,56 +1,126 @@
-"""What becomes of the pool's connections when those who use them are cancelled."""
+"""What becomes of the pool's connections when those who use them are cancelled, and which one is used next."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from holdfast import App
+from holdfast.errors import DatabaseUnavailable
 from holdfast.operations.identify_database import identify_database
 from tests.conformance.backdoors import PostgresBackdoor
 
+Database = tuple[str, PostgresBackdoor]
+
 
 @pytest.mark.parametrize("times", [1, 3])
-async def test_who_is_cancelled_while_the_connection_goes_back_loses_none(
-    postgres_database: tuple[str, PostgresBackdoor], times: int
+async def test_who_is_cancelled_just_when_it_gets_a_connection_loses_none(
+    postgres_database: Database, times: int
 ) -> None:
-    """A pool that is busy just then must forget neither the connection, open as it is, nor its place."""
-    url, backdoor = postgres_database
-    before = _connected(backdoor)
-    store: Any = App(url, pool_size=1).store.asynchronous()
-    await store.run(identify_database, read_only=True)
-    for _ in range(times):
-        task = await _held_up_on_its_way_back(store)
+    """It is given one and does not live to see it: another one gets it."""
+    async with _store(postgres_database) as store:
+        for _ in range(times):
+            async with store._connection():
+                task = asyncio.create_task(_ask(store))
+                await _until_somebody_waits(store)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        await asyncio.wait_for(_ask(store), 5)
+
+
+async def test_who_is_cancelled_while_it_waits_does_not_take_a_turn(postgres_database: Database) -> None:
+    """What comes back goes to those who still wait."""
+    async with _store(postgres_database) as store:
+        async with store._connection():
+            tasks = [asyncio.create_task(_ask(store)) for _ in range(2)]
+            await _until_somebody_waits(store)
+            tasks[0].cancel()
+            await asyncio.wait(tasks[:1])
+        await asyncio.wait_for(tasks[1], 5)
+
+
+async def test_who_is_cancelled_amid_a_transaction_leaves_a_place_for_another(postgres_database: Database) -> None:
+    """Its connection is closed, and with it whatever it had begun."""
+    async with _store(postgres_database) as store:
+        begun = asyncio.Event()
+
+        async def begin_and_wait() -> None:
+            async with store._connection() as connection:
+                await connection.execute(b"BEGIN")
+                begun.set()
+                await asyncio.sleep(60)
+
+        task = asyncio.create_task(begin_and_wait())
+        await begun.wait()
         task.cancel()
-        store._pool._lock.release()
         with pytest.raises(asyncio.CancelledError):
             await task
-    await asyncio.wait_for(store.run(identify_database, read_only=True), 5)
+        await asyncio.wait_for(_ask(store), 5)
+
+
+async def test_the_oldest_connection_that_is_free_is_used(postgres_database: Database) -> None:
+    """Its plans are made, and those that only a rush has needed can be closed."""
+    async with _store(postgres_database, size=2) as store:
+        async with store._connection() as first, store._connection() as second:
+            assert first is not second
+        for _ in range(3):
+            async with store._connection() as again:
+                assert again is first
+                async with store._connection() as other:
+                    assert other is second
+
+
+async def test_connections_that_were_cut_are_not_handed_out_again(postgres_database: Database) -> None:
+    """One verb fails; the others that lie ready are looked at before anybody meets them."""
+    _, backdoor = postgres_database
+    async with _store(postgres_database, size=2) as store:
+        async with store._connection() as first, store._connection() as second:
+            pids = [connection.info.backend_pid for connection in (first, second)]
+        for pid in pids:
+            backdoor.execute("SELECT pg_terminate_backend(:pid, 5000)", {"pid": pid})
+        with pytest.raises(DatabaseUnavailable):
+            await _ask(store)
+        await asyncio.gather(_ask(store), _ask(store))
+
+
+async def test_who_waits_when_the_pool_is_closed_is_told(postgres_database: Database) -> None:
+    """And what is in use then is closed when it comes back."""
+    async with _store(postgres_database) as store:
+        async with store._connection() as connection:
+            task = asyncio.create_task(_ask(store))
+            await _until_somebody_waits(store)
+            await store.close()
+            with pytest.raises(DatabaseUnavailable):
+                await task
+        assert connection.closed
+
+
+@asynccontextmanager
+async def _store(database: Database, size: int = 1) -> AsyncIterator[Any]:
+    """A store that leaves no connection behind."""
+    url, backdoor = database
+    before = _connected(backdoor)
+    store: Any = App(url, pool_size=size).store.asynchronous()
+    yield store
     await store.close()
     async with asyncio.timeout(10):
         while _connected(backdoor) > before:  # noqa: ASYNC110 - a session that ends gives no signal
             await asyncio.sleep(0.01)
 
 
-async def _held_up_on_its_way_back(store: Any) -> asyncio.Task[Any]:
-    """A verb that is done, and waits for the lock of the pool, which is left to the caller."""
-    lock = store._pool._lock
-    original = store._execute
+async def _ask(store: Any) -> None:
+    await store.run(identify_database, read_only=True)
 
-    async def execute(connection: Any, statement: Any) -> Any:
-        rows = await original(connection, statement)
-        await lock.acquire()
-        return rows
 
-    store._execute = execute
-    task = asyncio.create_task(store.run(identify_database, read_only=True))
+async def _until_somebody_waits(store: Any) -> None:
     async with asyncio.timeout(10):
-        while not lock._waiters:  # noqa: ASYNC110 - a lock that is waited for gives no signal
+        while not store._pool._waiting:  # noqa: ASYNC110 - who waits gives no signal
             await asyncio.sleep(0)
-    store._execute = original
-    return task
 
 
 def _connected(backdoor: PostgresBackdoor) -> int:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -195,12 +195,20 @@ class _DryWaker:
     def serve(self, queues: Sequence[str]) -> Waker:  # noqa: ARG002 - no hints are listened to
         return self
 
-    async def wait(self, timeout: float) -> None:
-        self.is_dry.set()
+    async def wait(self, timeout: float, beside: asyncio.Future[Any] | None = None) -> bool:
+        if beside is None:
+            self.is_dry.set()
+            await self._wait_for_poke(timeout)
+        else:  # it only looks, and is told of nothing meanwhile
+            await asyncio.wait([beside], timeout=timeout)
+        is_poked = self._poked.is_set()
+        self._poked.clear()
+        return is_poked
+
+    async def _wait_for_poke(self, timeout: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._poked.wait()
-        self._poked.clear()
 
     def poke(self) -> None:
         self._poked.set()

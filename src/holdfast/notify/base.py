@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Hinter(Protocol):
@@ -43,8 +44,12 @@ class Waker(Protocol):
         """Whether a job that the worker holds may have been touched since the last call; from one thread, any one."""
         ...
 
-    async def wait(self, timeout: float) -> None:
-        """Return when there may be work, or after `timeout` seconds."""
+    async def wait(self, timeout: float, beside: asyncio.Future[Any] | None = None) -> bool:
+        """Return when there may be work, after `timeout` seconds or less, or when `beside` is done.
+
+        Whether somebody has said that there is work.
+        """
+        ...
 
     def poke(self) -> None:
         """Make the present or next `wait` return at once."""
@@ -56,8 +61,9 @@ class Waker(Protocol):
 class ChainListener(Protocol):
     """The receiving end for ends of chains; `wait` returns when one may have ended."""
 
-    async def wait(self, timeout: float) -> None:
-        """Return when a chain may have ended, or after `timeout` seconds."""
+    async def wait(self, timeout: float) -> bool:
+        """Return when a chain may have ended, or after `timeout` seconds or less; whether somebody has said so."""
+        ...
 
     def poke(self) -> None:
         """Make the present or next `wait` return at once."""

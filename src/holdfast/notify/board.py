@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from typing import Protocol
+from typing import Any, Protocol
 
 from holdfast.model.fork import forget_after_fork
 
@@ -47,10 +47,17 @@ class Subscriber(Protocol):
 
 
 class Board:
-    """The subscribers of one process; `changed` is called when somebody comes, goes, or begins or ends to wait."""
+    """The subscribers of one process.
 
-    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
+    - `changed` is called when somebody comes or goes.
+    - `waiting_changed` is called when somebody begins or ends to wait.
+    """
+
+    def __init__(
+        self, changed: Callable[[], None] = lambda: None, waiting_changed: Callable[[], None] = lambda: None
+    ) -> None:
         self.changed = changed
+        self._waiting_changed = waiting_changed
         #: set when what listened for the last subscriber has ended
         self.ending: Callable[[], Future[None] | None] = lambda: None
         #: hints may not arrive: look more often
@@ -83,12 +90,12 @@ class Board:
     def begin_to_wait(self, subscriber: Subscriber) -> None:
         with self._lock:
             self._idle[subscriber] = None
-        self.changed()
+        self._waiting_changed()
 
     def end_to_wait(self, subscriber: Subscriber) -> None:
         with self._lock:
             self._idle.pop(subscriber, None)
-        self.changed()
+        self._waiting_changed()
 
     @property
     def is_empty(self) -> bool:
@@ -177,9 +184,10 @@ class _Ear:
 
     def __init__(self, board: Board) -> None:
         self._board = board
-        self._event = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
+        self._is_poked = False
+        self._sleep: asyncio.Future[None] | None = None
 
     def start(self) -> None:
         """Begin to be told; after `close`, anew."""
@@ -190,22 +198,44 @@ class _Ear:
 
     def poke(self) -> None:
         if self._loop is None or self._thread == threading.get_ident():
-            self._event.set()
+            self._poke()
             return
         with contextlib.suppress(RuntimeError):  # its loop has closed: nobody waits any more
-            self._loop.call_soon_threadsafe(self._event.set)
+            self._loop.call_soon_threadsafe(self._poke)
 
-    async def wait(self, timeout: float) -> None:
+    def _poke(self) -> None:
+        self._is_poked = True
+        self._end_sleep()
+
+    def _end_sleep(self, _: object = None) -> None:
+        if self._sleep is not None and not self._sleep.done():
+            self._sleep.set_result(None)
+
+    async def wait(self, timeout: float, beside: asyncio.Future[Any] | None = None) -> bool:
         self.start()
         self._board.begin_to_wait(self)
         try:
-            async with asyncio.timeout(self._board.patience(timeout)):
-                await self._event.wait()
-        except TimeoutError:
-            pass
+            if not self._is_poked:
+                await self._until_poked(self._board.patience(timeout), beside)
         finally:
             self._board.end_to_wait(self)
-        self._event.clear()
+        is_poked, self._is_poked = self._is_poked, False
+        return is_poked
+
+    async def _until_poked(self, timeout: float, beside: asyncio.Future[Any] | None) -> None:
+        # One future for all that may end it: less to do between a hint and its claim than with an event and a timeout.
+        loop = asyncio.get_running_loop()
+        self._sleep = loop.create_future()
+        timer = loop.call_later(timeout, self._end_sleep)
+        if beside is not None:
+            beside.add_done_callback(self._end_sleep)
+        try:
+            await self._sleep
+        finally:
+            timer.cancel()
+            if beside is not None:
+                beside.remove_done_callback(self._end_sleep)
+            self._sleep = None
 
     async def close(self) -> None:
         self._board.unsubscribe(self)

@@ -49,7 +49,7 @@ class CountingNotifier(ABC):
     def _make(self) -> None:
         self._address = new_address()
         self.chain_channel = None if self._file is not None else self._address
-        self.board = Board(self._follow)
+        self.board = Board(self._follow, self._follow)
         self._lock = threading.Lock()
         self._thread: LoopThread | None = None
         self._stir = asyncio.Event()

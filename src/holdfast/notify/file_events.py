@@ -38,17 +38,19 @@ class FileEvents:
             return None
         return None if descriptor < 0 else cls(libc, descriptor, paths)
 
-    def drain(self) -> None:
-        """Forget what was said until now, and watch files that have appeared since."""
+    def take(self) -> bool:
+        """Whether something was written since the last call; files that have appeared since are watched from now on."""
         for path in self._paths:
             self._libc.inotify_add_watch(self._descriptor, path, _IN_MODIFY)
+        is_written = False
         with contextlib.suppress(BlockingIOError):
             while os.read(self._descriptor, 65_536):
-                pass
+                is_written = True
+        return is_written
 
-    def wait(self, seconds: float) -> bool:
-        """Whether something was written within so many seconds."""
-        return any(descriptor == self._descriptor for descriptor, _ in self._poll.poll(seconds * 1000))
+    def wait(self, seconds: float) -> None:
+        """Until something is written, at most so many seconds."""
+        self._poll.poll(seconds * 1000)
 
     def interrupt(self) -> None:
         """Make `wait` return, now and for ever; from any thread."""

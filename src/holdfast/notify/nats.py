@@ -21,8 +21,10 @@ _MOST_HOPS = 5
 #: how long a member that does not wait any more stays one: many wait again at once
 _STAY_SECONDS = 0.5
 _PING_SECONDS = 15
+_FLUSHING_SECONDS = 5
 #: a client whose server is gone may not want to go
 _CLOSING_SECONDS = 2.0
+_LOST = "the connection was lost"
 
 
 class NatsNotifier(CountingNotifier):
@@ -38,7 +40,8 @@ class NatsNotifier(CountingNotifier):
         return (nats.errors.Error, OSError, TimeoutError)
 
     async def _session(self) -> None:
-        lost, leaving = asyncio.Event(), asyncio.Event()
+        self._lost = lost = asyncio.Event()
+        leaving = asyncio.Event()
 
         async def note_loss() -> None:
             if not leaving.is_set():
@@ -77,7 +80,7 @@ class NatsNotifier(CountingNotifier):
         self._holding: set[asyncio.Task[None]] = set()
         try:
             await client.subscribe(self._inbox(self._address), cb=self._hear_letter)
-            await client.flush(5)
+            await self._flush(client)
             self._be_heard()
             while not self._is_over:
                 with contextlib.suppress(TimeoutError):
@@ -85,7 +88,7 @@ class NatsNotifier(CountingNotifier):
                         await self._stir.wait()
                 self._stir.clear()
                 if lost.is_set():
-                    raise ConnectionError("the connection was lost")
+                    raise ConnectionError(_LOST)
                 await self._join_and_leave(client)
                 await self._send(client)
         finally:
@@ -96,6 +99,19 @@ class NatsNotifier(CountingNotifier):
                 async with asyncio.timeout(_CLOSING_SECONDS):
                     await client.close()
 
+    async def _flush(self, client: Client) -> None:
+        """Until the server has everything; a flush would not notice that its connection is lost."""
+        flushing = asyncio.create_task(client.flush(_FLUSHING_SECONDS))
+        losing = asyncio.create_task(self._lost.wait())
+        try:
+            await asyncio.wait([flushing, losing], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            losing.cancel()
+            flushing.cancel()
+        if not flushing.done():
+            raise ConnectionError(_LOST)
+        flushing.result()
+
     async def _send(self, client: Client) -> None:
         work, letters = self._outgoing()
         for queue, count in work.items():
@@ -105,7 +121,7 @@ class NatsNotifier(CountingNotifier):
         for letter in letters:
             await client.publish(self._inbox(letter.inbox), letter.text.encode())
         if work or letters:
-            await client.flush(5)
+            await self._flush(client)
 
     async def _join_and_leave(self, client: Client) -> None:
         now = time.monotonic()
@@ -115,7 +131,7 @@ class NatsNotifier(CountingNotifier):
         for queue in joining:
             self._members[queue] = await client.subscribe(self._subject(queue), queue=_GROUP, cb=self._hear_work)
         if joining:
-            await client.flush(5)
+            await self._flush(client)
             for queue in joining:
                 self.board.tell_work(queue)
         for queue in [queue for queue in self._members if self._idle_until[queue] < now]:

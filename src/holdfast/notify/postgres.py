@@ -14,8 +14,11 @@ from holdfast.notify.letters import sorted_out
 from holdfast.notify.postgres_listener import PostgresListener
 from holdfast.notify.postgres_sender import PostgresSender
 
-#: a hint inside the commit saves a round trip, but all of the server's notifying commits wait for each other: rarely
-_RIDE_SECONDS = 0.02
+#: a hint inside the commit saves a round trip, but all of the server's notifying commits wait for each other, and for
+#: the disk; so rides may take this share of a process's time.  Where many ride, each takes longer: they become rarer
+_RIDING_SHARE = 0.1
+#: after one of which nobody said how it ended
+_LOST_RIDE_SECONDS = 0.1
 
 
 class PostgresNotifier:
@@ -37,7 +40,7 @@ class PostgresNotifier:
         self._is_pooled = is_pooled
         self.board = Board()
         self._riding = threading.Lock()
-        self._last_ride = 0.0
+        self._ride_began = self._next_ride = 0.0
         self._connect()
         forget_after_fork(self)
 
@@ -70,16 +73,23 @@ class PostgresNotifier:
     def may_ride_along(self) -> bool:
         now = time.monotonic()
         with self._riding:
-            if now - self._last_ride < _RIDE_SECONDS:
+            if now < self._next_ride:
                 return False
-            self._last_ride = now
+            self._ride_began, self._next_ride = now, now + _LOST_RIDE_SECONDS
             return True
+
+    def _end_ride(self) -> None:
+        now = time.monotonic()
+        with self._riding:
+            self._next_ride = now + (now - self._ride_began) * (1 / _RIDING_SHARE - 1)
 
     def hint(self, work: Iterable[str], *, has_ridden: bool = False) -> None:
         counts, _ = sorted_out(work)  # letters are for those who hear otherwise
         for queue, count in counts.items():
             self.board.tell_work(queue, count)
-        if counts and not has_ridden:
+        if has_ridden:
+            self._end_ride()
+        elif counts:
             self._sender.send(counts)
 
     def close(self) -> None:

@@ -66,7 +66,7 @@ class PostgresListener:
         self._lock, self._thread, self._ending = threading.Lock(), None, None
 
     def follow(self) -> None:
-        """Somebody has come or gone, or waits or does not; from any thread."""
+        """Somebody has come or gone; from any thread."""
         is_wanted, has_workers = not self._board.is_empty, bool(self._board.queues)
         with self._lock:
             if is_wanted == (self._thread is not None) and has_workers == self._has_workers:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
 from collections.abc import Iterable
@@ -12,48 +11,10 @@ from holdfast.model.fork import forget_after_fork
 from holdfast.notify.base import counted
 from holdfast.notify.board import Board, BoardListener, BoardWaker
 from holdfast.notify.file_events import FileEvents
+from holdfast.notify.file_watch import FileWatch, Lookout
 
-#: how often somebody looks while anybody waits, where the kernel does not tell of writes; and how far hints are apart
+#: how far hints are apart
 _INTERVAL = 0.004
-#: how often otherwise
-_SAFETY = 0.1
-#: after a write, until its commit can be seen: it has to reach the disk first
-_PAUSES = (0.0, *(0.0005,) * 6, *(0.001,) * 5, *(0.002,) * 5, *(0.004,) * 5, *(0.01,) * 4)
-
-
-class FileWatch:
-    """A connection that sees whether anybody, this process included, has committed since it last looked."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-        self._seen: int | None = None
-        self._is_closed = False
-
-    def has_changed(self) -> bool:
-        with self._lock:
-            if self._is_closed:
-                return False
-            try:
-                if self._connection is None:
-                    # Looked through by one thread at a time, not always the same.
-                    self._connection = sqlite3.connect(
-                        self._path, isolation_level=None, timeout=0, check_same_thread=False
-                    )
-                version: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
-            except sqlite3.Error:
-                return False  # the poll goes on, and whoever really needs the file reports what is wrong with it
-            changed = self._seen is not None and version != self._seen
-            self._seen = version
-            return changed
-
-    def close(self) -> None:
-        with self._lock:
-            self._is_closed = True
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
 
 
 class FileNotifier:
@@ -69,7 +30,7 @@ class FileNotifier:
         forget_after_fork(self)
 
     def _make_board(self) -> None:
-        self.board = Board(self._follow)
+        self.board = Board(self._follow, self._follow)
         self.board.ending = lambda: self._ended if self._watch is None else None
         self._wake = threading.Condition()
         self._watch: FileWatch | None = None
@@ -116,6 +77,7 @@ class FileNotifier:
 
     def _serve(self, watch: FileWatch, ended: Future[None]) -> None:
         events = FileEvents.of([self.path, f"{self.path}-wal", f"{self.path}-journal"])
+        lookout = Lookout(watch, events)
         while True:
             with self._wake:
                 while self._watch is watch and not self.board.has_idle:
@@ -123,32 +85,13 @@ class FileNotifier:
                 if self._watch is not watch:
                     break
                 self._events = events
-            if _sees_change(watch, events):
+            if lookout.sees_change():
                 self.board.tell_anything()
                 time.sleep(_INTERVAL)
         watch.close()
         if events is not None:
             events.close()
         ended.set_result(None)
-
-
-def _sees_change(watch: FileWatch, events: FileEvents | None) -> bool:
-    """Whether anybody has committed, now or within a moment.
-
-    Told by the kernel, an idle worker costs nothing; a look every 4 ms took 2 % of a core.
-    """
-    if events is None:
-        time.sleep(_INTERVAL)
-        return watch.has_changed()
-    events.drain()
-    if watch.has_changed():
-        return True
-    if events.wait(_SAFETY):
-        for pause in _PAUSES:
-            time.sleep(pause)
-            if watch.has_changed():
-                return True
-    return False
 
 
 class FileWaker(BoardWaker):

@@ -15,10 +15,12 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg.errors import LockNotAvailable
+from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg.types.numeric import Int8BinaryLoader
 from psycopg.types.string import TextBinaryLoader
-from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
+from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool import PoolClosed as SyncPoolClosed
 
 from holdfast.errors import (
     ClientClosed,
@@ -48,6 +50,7 @@ from holdfast.stores.borrowed import (
 from holdfast.stores.driver_errors import Meaning, meaning_of_sqlstate
 from holdfast.stores.known import CODE_VERSION, known_functions, known_migrations, migration_sql, roles_sql
 from holdfast.stores.open import StoreConfig
+from holdfast.stores.postgres_pool import PATIENCE_SECONDS, NoConnection, PoolClosed, PostgresPool
 from holdfast.stores.postgres_transaction import open_async_transaction, open_transaction
 
 T = TypeVar("T")
@@ -71,10 +74,6 @@ _IN_THE_WAY = (
     "a table of Holdfast was locked for minutes, and the migration changed nothing; end what holds the lock "
     "(a long transaction or a vacuum: see pg_stat_activity, oldest xact_start) and migrate again"
 )
-
-#: how long a verb waits for a connection, and the pool tries for one: in the pool's own five minutes the pauses between
-#: tries double until one is as long as the outage was
-_PATIENCE_SECONDS = 10.0
 
 #: a peer that vanished without a word is noticed within seconds, not hours
 _KEEPALIVE = {
@@ -311,7 +310,7 @@ class PostgresSyncStore:
                         copy.write(lines)
                 continue
             cursor.execute(part.encoded, chosen, prepare=script.is_prepared)
-            if cursor.description is not None:
+            if _has_rows(cursor):
                 rows = cursor.fetchall()
         return rows
 
@@ -328,8 +327,9 @@ class PostgresSyncStore:
                     kwargs=self._store.connection_options,
                     configure=partial(_adapt, pooled=self._store.config.pooled),
                     open=True,
-                    timeout=_PATIENCE_SECONDS,
-                    reconnect_timeout=_PATIENCE_SECONDS,
+                    timeout=PATIENCE_SECONDS,
+                    # In the pool's own five minutes the pauses between tries double until one is as long as the outage.
+                    reconnect_timeout=PATIENCE_SECONDS,
                     name="holdfast",
                 )
             pool = self._pool
@@ -343,7 +343,7 @@ class PostgresSyncStore:
                 pool.putconn(connection)
         except PoolTimeout as error:
             raise self._store.timeout_error() from error
-        except PoolClosed as error:
+        except SyncPoolClosed as error:
             raise DatabaseUnavailable(_INTERRUPTED) from error
 
 
@@ -354,8 +354,7 @@ class PostgresAsyncStore:
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
-        self._pool: AsyncConnectionPool[Any] | None = None
-        self._opening = asyncio.Lock()
+        self._pool: PostgresPool | None = None
         self._is_ready = False
         self._is_closed = False
 
@@ -454,64 +453,53 @@ class PostgresAsyncStore:
                         await copy.write(lines)
                 continue
             await cursor.execute(part.encoded, chosen, prepare=script.is_prepared)
-            if cursor.description is not None:
+            if _has_rows(cursor):
                 rows = await cursor.fetchall()
         return rows
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-        pool = self._pool or await self._open()
+        pool = self._pool or self._open()
         try:
-            cancelled = _cancel_requests()
-            connection = await pool.getconn()
-            try:
-                # Before Python 3.12 a task that is cancelled just when it gets what it waits for does not hear of it.
-                if _cancel_requests() > cancelled:
-                    raise asyncio.CancelledError
-                async with connection:
-                    yield connection
-            finally:
-                # A pool that is interrupted while it takes a connection back forgets it, open as it is.
-                await asyncio.shield(pool.putconn(connection))
-        except PoolTimeout as error:
+            connection = await pool.take()
+        except NoConnection as error:
             raise await asyncio.to_thread(self._store.timeout_error) from error
         except PoolClosed as error:
             raise DatabaseUnavailable(_INTERRUPTED) from error
+        try:
+            yield connection
+        finally:
+            pool.give_back(connection)
 
-    async def _open(self) -> AsyncConnectionPool[Any]:
-        async with self._opening:
-            if self._is_closed:
-                raise ClientClosed
-            if self._pool is None:
-                pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
-                    self._store.conninfo,
-                    min_size=0,
-                    max_size=self._store.config.pool_size,
-                    kwargs=self._store.connection_options,
-                    configure=partial(_adapt_async, pooled=self._store.config.pooled),
-                    open=False,
-                    timeout=_PATIENCE_SECONDS,
-                    reconnect_timeout=_PATIENCE_SECONDS,
-                    name="holdfast",
-                )
-                await pool.open()
-                self._pool = pool
-            return self._pool
+    def _open(self) -> PostgresPool:
+        if self._is_closed:
+            raise ClientClosed
+        self._pool = PostgresPool(self._connect, self._store.config.pool_size)
+        return self._pool
+
+    async def _connect(self) -> psycopg.AsyncConnection[Any]:
+        connection = await psycopg.AsyncConnection.connect(self._store.conninfo, **self._store.connection_options)
+        try:
+            await _adapt_async(connection, pooled=self._store.config.pooled)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
 
 
-def _cancel_requests() -> int:
-    task = asyncio.current_task()
-    return 0 if task is None else task.cancelling()
+def _has_rows(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> bool:
+    """As its description says, which makes an object of every column."""
+    return cursor.pgresult is not None and cursor.pgresult.nfields > 0
 
 
 def _is_begun(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
-    return connection.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE
+    return connection.pgconn.transaction_status != TransactionStatus.IDLE
 
 
 def _may_roll_back(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
     return not connection.closed and connection.info.transaction_status in (
-        psycopg.pq.TransactionStatus.INTRANS,
-        psycopg.pq.TransactionStatus.INERROR,
+        TransactionStatus.INTRANS,
+        TransactionStatus.INERROR,
     )
 
 

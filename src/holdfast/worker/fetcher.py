@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -25,6 +27,7 @@ from holdfast.operations.claim_jobs import (
 from holdfast.operations.release_jobs import release_orphans
 from holdfast.worker.backoff import Backoff
 from holdfast.worker.buffer import Buffer
+from holdfast.worker.cancel_tasks import cancel_tasks
 from holdfast.worker.config import WorkerConfig
 from holdfast.worker.demand import Demand
 from holdfast.worker.due_times import DueTimes
@@ -77,16 +80,20 @@ class Fetcher:
         self._position = ScanPosition()
         self._fair = FairQueues()
         self._demand = demand
-        self._due = DueTimes(shares, self._position.look_back_soon)
+        self._due = DueTimes(shares, self._look_soon)
         self._suspect_due_at: float | None = None
         self._suspect_turn_from = 0.0
         #: the last claim came back short: there is nothing more until a hint, a due time or a poll says otherwise
         self._is_dry = False
+        #: there was nothing to do before the claim that comes next
+        self._has_slept = False
         self._is_stopping = False
         #: nothing is claimed while it sleeps; the number tells one sleep from the next
         self.is_asleep = False
         self.sleep_number = 0
         self._has_looked_since_claim = False
+        #: while nothing else is to be done; a hint may overtake it
+        self._looking: asyncio.Task[None] | None = None
         self._last_gain = time.monotonic()
         self._next_audit = time.monotonic() + config.renew.total_seconds()
 
@@ -97,10 +104,21 @@ class Fetcher:
 
     def look_again(self) -> None:
         """Jobs that were passed by may be this worker's now."""
-        self._position.look_back_soon()
+        self._look_soon()
         self._waker.poke()
 
+    def _look_soon(self) -> None:
+        self._position.look_back_soon()
+        self._has_looked_since_claim = False
+
     async def run(self) -> None:
+        try:
+            await self._until_stopped()
+        finally:
+            if self._looking is not None:
+                await cancel_tasks([self._looking])
+
+    async def _until_stopped(self) -> None:
         backoff = Backoff()
         while not self._is_stopping:
             try:
@@ -121,18 +139,23 @@ class Fetcher:
             await self._release_orphans()
         if self._suspect_due_at is not None and time.monotonic() >= max(self._suspect_due_at, self._suspect_turn_from):
             await self._suspect_turn()
-        has_slept = self._is_dry and not self._buffer.reserve
-        if has_slept:
-            await self._sleep()
-        limit, is_prefetch = self._buffer.wanted(self._slots.free, is_first=has_slept)
+        if self._is_dry and not self._buffer.reserve:
+            self._has_slept = True
+            self._is_dry = not await self._rest()
+            if self._is_dry or self._is_stopping:
+                return
+        limit, is_prefetch = self._buffer.wanted(self._slots.free, is_first=self._has_slept)
         if limit == 0:
             await self._demand.wait(_STALL_SECONDS)
             return
         began = time.monotonic()
+        self._has_slept = False
         self._is_dry = not await self._claim(limit, is_prefetch=is_prefetch)
         if self._is_dry:
+            await asyncio.sleep(0)  # what was claimed starts first; all that comes next is to wait for more
             self._due.forget_taken(began)
-        if self._position.may_look_back(time.monotonic()):
+        rests_next = self._is_dry and not self._buffer.reserve
+        if not rests_next and self._position.may_look_back(time.monotonic()):
             await self._look_back()
 
     async def _claim(self, limit: int, *, is_prefetch: bool) -> bool:
@@ -274,10 +297,12 @@ class Fetcher:
     async def _look_back(self) -> None:
         """See where claimable jobs are, from the beginning: what came in behind the position, and new lanes."""
         began = time.monotonic()
-        taste = self._selection.taste
-        found = await self._store.run(lambda: find_lanes(self._queues, taste), read_only=True)
-        if self._fair.names or any(lane.is_fair for lane in found):
-            await self._look_for_tenants(found, taste)
+        self._has_looked_since_claim = True  # not in the end: there may be a claim before that
+        try:
+            found = await self._find_lanes()
+        except BaseException:
+            self._has_looked_since_claim = False
+            raise
         ended = time.monotonic()
         # A lane whose first job is due later keeps its place: what comes in before that job must not lie behind it.
         self._position.look_back(
@@ -286,9 +311,15 @@ class Fetcher:
         suspects = [lane.due_in_ms for lane in found if lane.is_suspect]
         self._suspect_due_at = ended + min(suspects) / 1000 if suspects else None
         self._due.looked((self._due_at(lane, ended), lane.queue) for lane in found if not lane.is_suspect)
-        self._has_looked_since_claim = True
         if self._due.seconds_left(ended) <= 0:
             self._is_dry = False
+
+    async def _find_lanes(self) -> Sequence[FoundLane]:
+        taste = self._selection.taste
+        found = await self._store.run(lambda: find_lanes(self._queues, taste), read_only=True)
+        if self._fair.names or any(lane.is_fair for lane in found):
+            await self._look_for_tenants(found, taste)
+        return found
 
     async def _look_for_tenants(self, found: Sequence[FoundLane], taste: str | None) -> None:
         """See whose turn it is in the queues in which tenants take turns."""
@@ -316,28 +347,63 @@ class Fetcher:
             return now + self._position.seconds_until_look_back(now)
         return now + lane.due_in_ms / 1000
 
-    async def _sleep(self) -> None:
-        """Nothing claimable: until something is due, a hint comes, or it is time to look anyway."""
-        self._is_dry = False
+    async def _rest(self) -> bool:
+        """Nothing claimable, as far as we know; whether there is a reason to claim now."""
+        if self._wants_look and self._position.may_look_back(time.monotonic()):
+            return await self._look_beside_hints()
+        return await self._sleep()
+
+    @property
+    def _wants_look(self) -> bool:
+        return not self._has_looked_since_claim and self._looking is None
+
+    async def _look_beside_hints(self) -> bool:
+        """Look back; a hint that comes meanwhile does not wait for that, and what was looked for is seen later."""
+        if self._fair.names:  # turns are not dealt out while they are taken
+            await self._look_back()
+            return not self._is_dry
+        self._looking = looking = asyncio.create_task(self._look_back(), name="holdfast-look")
+        is_hinted = await self._waker.wait(self._config.poll.total_seconds(), beside=looking)
+        if is_hinted:
+            self._has_looked_since_claim = False  # what it tells of may have come after this look
+        if looking.done():
+            self._looking = None
+            looking.result()
+        else:
+            looking.add_done_callback(self._looked_late)
+        return is_hinted or not self._is_dry
+
+    def _looked_late(self, looking: asyncio.Task[None]) -> None:
+        self._looking = None
+        if not looking.cancelled() and (error := looking.exception()) is not None:
+            _log.debug("a look was in vain: %s", error)
+        self._waker.poke()
+
+    async def _sleep(self) -> bool:
+        """Until something is due, a hint comes, or it is time to look or to claim anyway; whether to claim.
+
+        Only to look, nothing is claimed: that would take locks just to find nothing.
+        """
         now = time.monotonic()
         poll = now + self._config.poll.total_seconds() * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
         until = [poll, now + self._due.seconds_left(now)]
         if self._suspect_due_at is not None:
             until.append(max(self._suspect_due_at, self._suspect_turn_from))
-        if not self._has_looked_since_claim:
-            until.append(now + self._position.seconds_until_look_back(now))
         until.append(now + self._fair.seconds_until_walk(now))
         if len(self._buffer):
             until.append(now + _STALL_SECONDS)
+        claim_at = min(until)
+        look_at = now + self._position.seconds_until_look_back(now) if self._wants_look else math.inf
         self.sleep_number += 1
         self.is_asleep = True
         self._demand.second_bell = self._waker.poke if self._due.lacks_slot else None
-        await self._waker.wait(max(0.0, min(until) - now))
+        is_hinted = await self._waker.wait(max(0.0, min(claim_at, look_at) - now))
         self._demand.second_bell = None
         self.is_asleep = False
         # Whatever woke us may have come after the last look, and stand in a lane that we do not know.
         self._has_looked_since_claim = False
         self._fair.revive()
+        return is_hinted or time.monotonic() >= claim_at
 
     def _let_go_of_stalled(self) -> None:
         """Long jobs have taken all slots: what waits behind them goes back, for whoever has room."""
@@ -394,7 +460,7 @@ class Fetcher:
         if released:
             _log.warning("gave back %d jobs whose claim was never answered", len(released))
             # They went back to their old places, which this worker has passed; and it may have no room for them now.
-            self._position.look_back_soon()
+            self._look_soon()
             self._woken(woken)
         for queue, count in list(self._unanswered.items()):
             self._answered(queue, count)  # what it really got, if anything, has just gone back

@@ -12,7 +12,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast.operations.claim_jobs import claim_jobs
+from holdfast.errors import DatabaseUnavailable
+from holdfast.operations.claim_jobs import claim_jobs, find_lanes
 from holdfast.operations.statement import Verb
 from holdfast.worker import fetcher
 from holdfast.worker.patient_store import PatientStore
@@ -93,6 +94,62 @@ async def test_what_is_due_later_is_not_forgotten_with_what_is_due(
         await live_ground.until(lambda: "later" in started)
     assert started["now"] - began < 1.0
     assert 1.0 < started["later"] - began < 2.2
+
+
+async def test_a_hint_does_not_wait_for_a_look(live_ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lanes that are known will do; what the look brings is seen when it comes."""
+    run = PatientStore.run
+    is_slow, looking = False, asyncio.Event()
+
+    async def slow(self: PatientStore, verb: Verb[Any], *, read_only: bool = False) -> Any:
+        operation = verb()
+        if next(operation).name == "find_lanes" and is_slow:
+            looking.set()
+            await asyncio.sleep(4)
+        operation.close()
+        return await run(self, verb, read_only=read_only)
+
+    monkeypatch.setattr(PatientStore, "run", slow)
+    started: dict[int, float] = {}
+
+    async def work(_: Hand, number: int) -> None:
+        started[number] = time.monotonic()
+
+    job = live_ground.job(work)
+    async with live_ground.app.worker(config=replace(BRISK, poll=timedelta(seconds=60))):
+        await live_ground.put(job, number=0)
+        await live_ground.until(lambda: 0 in started)
+        is_slow = True
+        await live_ground.put(job, number=1)
+        await looking.wait()
+        began = time.monotonic()
+        await live_ground.put(job, number=2)
+        await live_ground.until(lambda: 2 in started)
+    assert started[2] - began < 2
+
+
+async def test_a_look_that_fails_is_made_again(live_ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else would show a lane that the worker does not know, and the next poll is far away."""
+    looks = 0
+
+    def unlucky(*arguments: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            raise DatabaseUnavailable("not now")
+        return find_lanes(*arguments)
+
+    monkeypatch.setattr(fetcher, "find_lanes", unlucky)
+    done: list[int] = []
+
+    async def work(_: Hand, number: int) -> None:
+        done.append(number)
+
+    job = live_ground.job(work)
+    await live_ground.put(job, number=0)
+    async with live_ground.app.worker(config=replace(BRISK, poll=timedelta(seconds=60))):
+        await live_ground.until(lambda: done == [0])
+    assert looks > 1
 
 
 async def test_room_that_comes_during_another_claim_is_not_forgotten(
