@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -201,13 +202,15 @@ def test_sync_handler_that_lost_its_lease_does_not_disturb_its_successor_in_the_
 
 
 async def test_lease_lost_before_the_first_step_frees_the_slot() -> None:
-    """Started and told in one breath: the handler never runs, and neither its slot nor its job is stuck."""
+    """Started and told in one breath: the handler never comes to its end, and neither its slot nor its job is stuck."""
     app = App("sqlite:////nowhere/at/all.db")
-    runs: list[int] = []
+    steps: list[str] = []
 
     @app.job()
     async def note(number: int) -> None:
-        runs.append(number)
+        steps.append("first")
+        await asyncio.sleep(60)
+        steps.append("last")
 
     def no_hook(*_: object) -> None: ...
 
@@ -231,5 +234,6 @@ async def test_lease_lost_before_the_first_step_frees_the_slot() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
 
-    assert runs == []
+    # An eager task has taken its first step when it is there; any other is cancelled before that.
+    assert steps == (["first"] if sys.version_info >= (3, 12) else [])
     assert (slots.free, slots.leases()) == (1, [])
