@@ -15,6 +15,8 @@ from holdfast.notify.postgres_listener import PostgresListener
 from holdfast.notify.postgres_sender import PostgresSender
 
 #: a hint inside the commit saves a round trip, but all of the server's notifying commits wait for each other, and for
+#: and no longer than this: what took so long was no ride, but a lock that somebody else had
+_LONGEST_PAUSE_SECONDS = 2.0
 #: the disk; so rides may take this share of a process's time.  Where many ride, each takes longer: they become rarer
 _RIDING_SHARE = 0.1
 #: after one of which nobody said how it ended
@@ -81,7 +83,8 @@ class PostgresNotifier:
     def _end_ride(self) -> None:
         now = time.monotonic()
         with self._riding:
-            self._next_ride = now + (now - self._ride_began) * (1 / _RIDING_SHARE - 1)
+            pause = (now - self._ride_began) * (1 / _RIDING_SHARE - 1)
+            self._next_ride = now + min(pause, _LONGEST_PAUSE_SECONDS)
 
     def hint(self, work: Iterable[str], *, has_ridden: bool = False) -> None:
         counts, _ = sorted_out(work)  # letters are for those who hear otherwise

@@ -12,7 +12,7 @@ from holdfast.model.call import JobDocument
 from holdfast.model.payload import to_json
 from holdfast.model.status import Status
 from holdfast.operations.copied_lines import MANY, copied_lines
-from holdfast.operations.inserted_rows import inserted_rows, portions
+from holdfast.operations.inserted_rows import inserted_rows
 from holdfast.operations.notify_work import notify_work
 from holdfast.operations.statement import ATOMICALLY, Bulk, Operation, Statement
 
@@ -27,8 +27,7 @@ def insert_jobs(jobs: Sequence[JobDocument], channel: str | None, bulk: Bulk | N
     if len(jobs) == 1:
         yield _insert_job(jobs[0], channel)
     elif bulk is Bulk.ROWS and may_run_now(jobs):
-        for size, some in portions(jobs):
-            yield Statement("insert_rows", literals={"rows": size}, rows=partial(inserted_rows, some, size))
+        yield Statement("insert_rows", literals={"rows": 1}, rows=partial(inserted_rows, jobs))
     elif bulk is Bulk.LINES and len(jobs) >= MANY and may_run_now(jobs):
         if channel is not None:
             yield ATOMICALLY

@@ -11,18 +11,18 @@ from holdfast.model.call import JobDocument
 SIZES: Final = (100, 10, 1)
 
 
-def portions(jobs: Sequence[JobDocument]) -> Iterator[tuple[int, Sequence[JobDocument]]]:
-    """As many rows as fit into one size, then into the next."""
+def inserted_rows(jobs: Sequence[JobDocument]) -> Iterator[tuple[int, Iterator[list[object]]]]:
+    """As many rows as fit into one size, then into the next: the size, and the values of so many jobs at a time."""
     start = 0
     for size in SIZES:
         end = start + (len(jobs) - start) // size * size
         if end > start:
-            yield size, jobs[start:end]
+            yield size, _values(jobs[start:end], size)
         start = end
 
 
-def inserted_rows(jobs: Sequence[JobDocument], size: int) -> Iterator[list[object]]:
-    """The values of `size` jobs at a time, in the columns of `insert_rows.sql`."""
+def _values(jobs: Sequence[JobDocument], size: int) -> Iterator[list[object]]:
+    """In the columns of `insert_rows.sql`."""
     for start in range(0, len(jobs), size):
         values: list[object] = []
         for job in jobs[start : start + size]:

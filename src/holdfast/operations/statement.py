@@ -19,8 +19,8 @@ Verb = Callable[[], Operation[T]]
 class Statement(msgspec.Struct, frozen=True):
     """The name of a script and what to fill in; the store adds `:now`.
 
-    `lines` is what follows a COPY, and `rows` are the values of a repeated statement, in one piece for each time; only
-    stores that say so by `bulk` can send them.
+    `lines` is what follows a COPY, and `rows` are the values of a repeated statement: by how many rows it has (the
+    literal of that name), a piece for each time, all of one `:now`. Only stores that say so by `bulk` can send them.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Statement(msgspec.Struct, frozen=True):
     literals: Mapping[str, int] = {}
     slots: Mapping[str, tuple[str, ...]] = {}
     lines: Callable[[], Iterable[bytes]] | None = None
-    rows: Callable[[], Iterable[Sequence[object]]] | None = None
+    rows: Callable[[], Iterable[tuple[int, Iterable[Sequence[object]]]]] | None = None
 
 
 class Bulk(Enum):

@@ -124,7 +124,7 @@ class PostgresPool:
     async def _open(self) -> None:
         """One after the other: those who wait may be served by one that comes back before the next is there."""
         pause = _FIRST_PAUSE_SECONDS
-        while self._waiting and self._count < self._size:
+        while self._waiting and self._count < self._size and not self._is_closed:
             self._count += 1
             try:
                 connection = await self._connect()
@@ -157,14 +157,14 @@ class PostgresPool:
     async def close(self) -> None:
         """Those that are in use are closed when they come back."""
         self._is_closed = True
-        if self._opening is not None:
-            self._opening.cancel()
-            await asyncio.wait([self._opening])
-            self._opening = None  # it remembers how it was cancelled, and with that a connection that is half made
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():
                 waiter.set_exception(PoolClosed())
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
+            self._opening = None  # it remembers how it was cancelled, and with that a connection that is half made
         while self._idle:
             connection, _ = self._idle.popitem()
             self._discard(connection)

@@ -82,7 +82,9 @@ def execute(connection: sqlite3.Connection, store: SqliteStore, statement: State
             continue
         if statement.rows is not None:
             first = [parameters[name] for name in part.parameters]
-            connection.executemany(part.text, ([*first, *values] for values in statement.rows()))
+            for size, pieces in statement.rows():
+                text = store.library.script(statement.name, {"rows": size}, statement.slots).parts[0].text
+                connection.executemany(text, ([*first, *values] for values in pieces))
             continue
         cursor = connection.execute(part.text, {name: parameters[name] for name in part.parameters})
         if cursor.description is not None:

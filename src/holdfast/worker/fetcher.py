@@ -229,7 +229,9 @@ class Fetcher:
         else:
             self._buffer.ready.extend(first)
         if is_prefetch and not self._slots.takes_batches:
-            self._slots.fill_soon()  # the next claim goes out first, and is under way while these are started
+            # The next claim goes out first, and is under way while these are started: until then none is stalled.
+            self._slots.fill_soon()
+            self._last_gain = time.monotonic() if self._slots.free > 0 else self._last_gain
         else:
             self._slots.fill()
         if not is_limited:  # which says nothing of what the slots could take

@@ -175,9 +175,10 @@ class Slots:
 
     def leases(self) -> list[Lease]:
         """Everything held: running, waiting and not yet written. Called from the lease keeper's thread too."""
-        running = [attempt.lease for attempt in list(self._attempts)]
+        # In the order in which they move on, so that none is missed that does so meanwhile.
         waiting = [Lease(job.id, job.lease_generation) for job in self._buffer]
-        return [*running, *waiting, *self._outcomes.leases()]
+        running = [attempt.lease for attempt in list(self._attempts)]
+        return [*waiting, *running, *self._outcomes.leases()]
 
     def count_of(self, queue: str) -> int:
         """How many jobs of a queue are held."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -32,17 +34,17 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of what was sent on connections of the store's own."""
     sent: list[str] = []
 
-    def watch(store: type[PostgresStore | SqliteStore]) -> None:
-        original = store.script
+    def watch(store: type[PostgresStore | SqliteStore], name: str) -> None:
+        original = getattr(store, name)
 
         def script(self: Any, statement: Any) -> Any:
             sent.append(statement.name)
             return original(self, statement)
 
-        monkeypatch.setattr(store, "script", script)
+        monkeypatch.setattr(store, name, script)
 
-    watch(PostgresStore)
-    watch(SqliteStore)
+    watch(PostgresStore, "raw_script")
+    watch(SqliteStore, "script")
     return sent
 
 
@@ -195,3 +197,17 @@ async def test_workers_hear_of_them(postgres_database: tuple[str, PostgresBackdo
         assert (hint.channel, hint.payload) == ("holdfast_work", "heard")
     app.close()
     backdoor.execute("DELETE FROM holdfast.job WHERE queue = 'heard'", {})
+
+
+def test_a_batch_has_one_time(sqlite_file: Path) -> None:
+    """A clock that is put back meanwhile does not put the last jobs in front."""
+    moments = iter(range(1000, 0, -1))
+    app = App(f"sqlite:///{sqlite_file}", clock=lambda: datetime.fromtimestamp(next(moments), UTC))
+
+    @app.job()
+    def note(number: int) -> None: ...
+
+    with app.client() as client:
+        client.enqueue_many([note.call(number=number) for number in range(111)])
+        assert len({job.ready_at for job in client.list_jobs(limit=200).items}) == 1
+    app.close()

@@ -34,11 +34,12 @@ def test_one_goes_alone() -> None:
         assert _names([job], None) == _names([job], Bulk.ROWS) == _names([job], Bulk.LINES, "c") == ["insert_job"]
 
 
-def test_rows_come_in_few_sizes() -> None:
-    """So that there are few statements to keep at hand."""
-    statements = list(insert_jobs([_NOW] * 212, None, Bulk.ROWS))
-    assert {statement.name for statement in statements} == {"insert_rows"}
-    assert [statement.literals for statement in statements] == [{"rows": 100}, {"rows": 10}, {"rows": 1}]
+def test_rows_go_in_one_statement() -> None:
+    """Which has one time for all of them, however many sizes they come in."""
+    (statement,) = insert_jobs([_NOW] * 212, None, Bulk.ROWS)
+    assert statement.name == "insert_rows"
+    assert statement.rows is not None
+    assert [size for size, _ in statement.rows()] == [100, 10, 1]
 
 
 def test_many_go_as_lines() -> None:
