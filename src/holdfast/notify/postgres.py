@@ -15,10 +15,10 @@ from holdfast.notify.postgres_listener import PostgresListener
 from holdfast.notify.postgres_sender import PostgresSender
 
 #: a hint inside the commit saves a round trip, but all of the server's notifying commits wait for each other, and for
-#: and no longer than this: what took so long was no ride, but a lock that somebody else had
-_LONGEST_PAUSE_SECONDS = 2.0
 #: the disk; so rides may take this share of a process's time.  Where many ride, each takes longer: they become rarer
 _RIDING_SHARE = 0.1
+#: but the next one comes after this at the latest: what took so long was no ride, but a lock that somebody else had
+_LONGEST_PAUSE_SECONDS = 2.0
 #: after one of which nobody said how it ended
 _LOST_RIDE_SECONDS = 0.1
 
