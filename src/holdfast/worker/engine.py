@@ -95,7 +95,7 @@ class Engine:
         #: how many jobs became dead letters by what this worker wrote
         self.dead_letters = 0
         tally = Tally()
-        demand = Demand()
+        self._demand = demand = Demand()
         buffer = Buffer(config.batch, concurrency)
         self.outcomes = Outcomes(store, identity.id, config.batch, tally)
         self.outcomes.woken = self._tell_of_work
@@ -279,7 +279,8 @@ class Engine:
             self._supplies.waker.poke()
 
     def _make_room(self) -> None:
-        """Where a limit had been reached, more may be claimed when jobs have ended."""
+        """Where a limit had been reached, or too much waited to be written, more may be claimed when jobs have ended."""
+        self._demand.room()
         if self._shares.has_limits:
             self._supplies.waker.poke()
 

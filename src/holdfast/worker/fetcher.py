@@ -163,7 +163,7 @@ class Fetcher:
         is_more = False
         reserve = self._buffer.reserve
         self._due.begin_claims()
-        left = claim_size(min(limit, self._config.batch))
+        left = claim_size(min(self._buffer.lines.width(limit), self._config.batch))
         fair = self._fair.names
         lanes = self._position.lanes
         if fair:
@@ -224,6 +224,7 @@ class Fetcher:
         run = 0 if is_limited else self._buffer.lines.run
         claimed, is_more = await self._run_claim(part, prefetch=is_prefetch, start=start, drops=drops, run=run)
         first = self._buffer.lines.enter(claimed)
+        self._buffer.lines.learn_width(len(first), len(claimed), self._room(part))
         if is_prefetch:
             self._buffer.promote(first)
         else:

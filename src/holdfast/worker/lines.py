@@ -20,6 +20,8 @@ _RUN_SECONDS = 0.05
 _FIRST_GUESS = 0.005
 #: how much the last job counts in what is known
 _WEIGHT = 0.2
+#: as many of a key are claimed at once, where they are there, before those of more keys are
+_DEPTH = 25
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +42,8 @@ class Lines:
         self._lines: dict[Lease, Line] = {}
         self._numbers = itertools.count()
         self._mean = _FIRST_GUESS
+        #: of how many keys to claim; None: of as many as there are
+        self._width: int | None = None
 
     @property
     def run(self) -> int:
@@ -49,6 +53,22 @@ class Lines:
     def learn(self, seconds: float) -> None:
         """How long a job with a partition key has taken."""
         self._mean = max(self._mean + (seconds - self._mean) * _WEIGHT, 0.00001)
+
+    def width(self, limit: int) -> int:
+        """Of how many keys to claim where there is room for so many."""
+        return limit if self._width is None else min(limit, self._width)
+
+    def learn_width(self, keys: int, jobs: int, room: int) -> None:
+        """A claim brought so many first jobs and so many in all, where there was room for some.
+
+        Whoever takes the few jobs that there is room for from all keys leaves nothing for the next claim, his own or
+        another's, until all of that is written.  Fewer keys and longer runs, and one is claimed from, one worked on and
+        one written at the same time.
+        """
+        if jobs > keys and jobs > room - keys and self.run >= _DEPTH:
+            self._width = max(keys // 2, room // _DEPTH, 1)
+        elif self._width is not None and keys >= self._width and jobs < room * 4 // 5:
+            self._width = 2 * self._width if 2 * self._width < room else None
 
     def __len__(self) -> int:
         return sum(len(line.waiting) for line in self._distinct())

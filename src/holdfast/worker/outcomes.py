@@ -38,6 +38,8 @@ from holdfast.worker.turns import Turns
 
 _log = logging.getLogger("holdfast.worker")
 
+#: outcomes that may wait to be written before no more jobs are claimed, in batches: what a crash makes run again
+_MOST_BATCHES = 4
 #: how often an outcome whose row is locked is sent with others before it is tried apart
 _TIMES_WITH_OTHERS = 3
 _STRAGGLER_PAUSE = 0.2
@@ -101,6 +103,11 @@ class Outcomes:
 
     def __len__(self) -> int:
         return len(self._unwritten)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many wait to be written that there should be no more jobs for now."""
+        return len(self._unwritten) >= _MOST_BATCHES * self._batch
 
     def leases(self) -> list[Lease]:
         """The jobs whose outcome is not written yet; they are still ours."""

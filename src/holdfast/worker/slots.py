@@ -29,8 +29,6 @@ from holdfast.worker.strangers import Strangers
 
 _log = logging.getLogger("holdfast.worker")
 
-#: outcomes that may wait to be written before no more jobs are claimed
-_UNWRITTEN_LIMIT: Final = 5_000
 #: how long a handler that was asked to stop may go on before it is interrupted
 _CANCEL_GRACE: Final = 5.0
 #: how long jobs may be started, and eager ones run, before everybody else on the event loop has a turn
@@ -99,7 +97,7 @@ class Slots:
 
     @property
     def may_claim(self) -> bool:
-        return not self._is_silenced and len(self._outcomes) < _UNWRITTEN_LIMIT
+        return not self._is_silenced and not self._outcomes.is_full
 
     def fill(self) -> None:
         """Start what is ready."""

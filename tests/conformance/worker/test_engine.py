@@ -73,7 +73,7 @@ async def test_rows_that_a_claim_has_for_a_moment_are_written_together(
 
 async def test_what_cannot_be_written_stops_the_claims(live_ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Outcomes wait in a bounded buffer: a worker that cannot write them takes no more jobs than fit."""
-    monkeypatch.setattr("holdfast.worker.slots._UNWRITTEN_LIMIT", 30)
+    monkeypatch.setattr("holdfast.worker.outcomes._MOST_BATCHES", 2)
     ground = live_ground
 
     async def work(hand: Hand, number: int) -> None:
@@ -87,15 +87,34 @@ async def test_what_cannot_be_written_stops_the_claims(live_ground: Ground, monk
 
     async with ground.app.worker(config=replace(BRISK, batch=20)):
         with completions_refused(monkeypatch):
-            await ground.until(lambda: running() >= 30)
+            await ground.until(lambda: running() >= 40)
             await asyncio.sleep(1)  # long enough for all of them
             held = running()
         # The last claim before the buffer was full, and what was fetched ahead of it.
-        assert 30 <= held <= 30 + 3 * 20
+        assert 40 <= held <= 40 + 3 * 20
         assert len(ground.seen) <= held
         await ground.until(lambda: len(ground.seen) == 300)
         await ground.until(lambda: running() == 0)
     assert sorted(ground.seen) == list(range(300))
+
+
+async def test_claims_go_on_as_soon_as_outcomes_are_written(
+    live_ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may not claim because too much waits to be written is told when it is, and does not sleep until then."""
+    monkeypatch.setattr("holdfast.worker.outcomes._MOST_BATCHES", 1)
+    ground = live_ground
+
+    async def work(hand: Hand, number: int) -> None:
+        pass
+
+    handle = ground.job(work)
+    await ground.client.enqueue_many([handle.call(number=number) for number in range(600)])
+    began = time.monotonic()
+    async with ground.app.worker(config=replace(BRISK, concurrency=20, batch=10)):
+        await ground.until(lambda: ground.sql("SELECT count(*) FROM {job} WHERE status = 'completed'") == [(600,)])
+    # Some thirty times there are too many; a second each, if nobody says when they are written.
+    assert time.monotonic() - began < 15
 
 
 async def test_one_renewal_for_all_jobs(live_ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:

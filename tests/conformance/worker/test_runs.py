@@ -16,7 +16,8 @@ import psycopg
 import pytest
 
 from holdfast import App, Batch, Cancel, DeadLetter, Job, Retry, Snooze, SyncBatch
-from holdfast.worker import fetcher
+from holdfast.operations.claim_jobs import claim_jobs
+from holdfast.worker import fetcher, lines
 from tests.conformance.worker.conftest import BRISK, Ground, Hand
 from tests.crew import process_jobs
 from tests.crew.fixtures import EVERY_POSTGRES
@@ -375,6 +376,32 @@ async def test_long_jobs_are_not_claimed_in_long_runs(live_ground: Ground) -> No
         assert jobs.statuses().count("running") <= 1
         await jobs.until_ended()
     assert live_ground.seen == list(range(18))
+
+
+async def test_long_runs_of_few_keys_rather_than_short_ones_of_all(
+    live_ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim that took all keys and had room for no more of them is followed by narrower ones: those find something."""
+    monkeypatch.setattr(lines, "_DEPTH", 10)  # which is not too long while nobody knows how long jobs take
+    claims: list[tuple[int, int]] = []
+
+    def noted(worker_id: str, lanes: Any, limit: int, *arguments: Any, **options: Any) -> Any:
+        claimed = yield from claim_jobs(worker_id, lanes, limit, *arguments, **options)
+        claims.append((limit, len(claimed)))
+        return claimed
+
+    monkeypatch.setattr(fetcher, "claim_jobs", noted)
+    handle = plain(live_ground, lambda _: None)
+    calls = [handle.call(number=number).options(partition_key=f"k{number % 60}") for number in range(1_200)]
+    await live_ground.client.enqueue_many(calls)
+    async with live_ground.app.worker(config=replace(QUICK, concurrency=100, batch=300)):
+        await live_ground.until(
+            lambda: look(live_ground, "SELECT count(*) FROM {job} WHERE status = 'completed'") == [1_200]
+        )
+    assert claims[0] == (100, 300)
+    assert claims[1][0] <= 30
+    for key in range(60):
+        assert [number for number in live_ground.seen if number % 60 == key] == list(range(key, 1_200, 60))
 
 
 @ON_POSTGRES

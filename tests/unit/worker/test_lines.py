@@ -134,3 +134,51 @@ def test_long_jobs_make_short_runs() -> None:
     assert lines.run == 100
     lines.learn(0.0)
     assert lines.run == 100
+
+
+def quick_lines() -> Lines:
+    """Whose jobs take no time, so that runs may be long."""
+    lines = Lines(500)
+    for _ in range(100):
+        lines.learn(0.0)
+    return lines
+
+
+def test_a_claim_that_has_room_for_no_more_is_followed_by_one_of_fewer_keys() -> None:
+    """Half as many each time, down to runs of 25: what is left over is for the claims that come meanwhile."""
+    lines = quick_lines()
+    widths = []
+    for _ in range(4):
+        keys = lines.width(100)
+        widths.append(keys)
+        lines.learn_width(keys, 500 // keys * keys, 500)
+    assert widths == [100, 50, 25, 20]
+
+
+def test_a_claim_with_room_to_spare_is_followed_by_one_of_more_keys() -> None:
+    lines = quick_lines()
+    for _ in range(3):
+        lines.learn_width(lines.width(100), 500, 500)
+    widths = []
+    for _ in range(5):
+        widths.append(lines.width(500))
+        lines.learn_width(lines.width(500), lines.width(500), 500)
+    assert widths == [20, 40, 80, 160, 320]
+    assert lines.width(500) == 500
+    # Where there were fewer than asked for, more would not be found either.
+    lines.learn_width(100, 500, 500)
+    lines.learn_width(49, 49, 500)
+    assert lines.width(500) == 50
+
+
+@pytest.mark.parametrize(
+    ("seconds", "keys", "jobs"),
+    [(0.0, 500, 500), (0.0, 100, 390), (0.01, 100, 500)],
+    ids=["jobs without keys", "keys with few jobs", "runs that would take too long"],
+)
+def test_otherwise_there_are_as_many_keys_as_there_is_room(seconds: float, keys: int, jobs: int) -> None:
+    lines = Lines(500)
+    for _ in range(100):
+        lines.learn(seconds)
+    lines.learn_width(keys, jobs, 500)
+    assert lines.width(500) == 500
