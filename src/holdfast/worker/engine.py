@@ -279,7 +279,7 @@ class Engine:
             self._supplies.waker.poke()
 
     def _make_room(self) -> None:
-        """Where a limit had been reached, or too much waited to be written, more may be claimed when jobs have ended."""
+        """Where a limit was reached, or too much waited to be written, more may be claimed when jobs have ended."""
         self._demand.room()
         if self._shares.has_limits:
             self._supplies.waker.poke()

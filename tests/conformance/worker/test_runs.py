@@ -381,7 +381,7 @@ async def test_long_jobs_are_not_claimed_in_long_runs(live_ground: Ground) -> No
 async def test_long_runs_of_few_keys_rather_than_short_ones_of_all(
     live_ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A claim that took all keys and had room for no more of them is followed by narrower ones: those find something."""
+    """A claim that took all keys and had room for no more is followed by narrower ones: those find something."""
     monkeypatch.setattr(lines, "_DEPTH", 10)  # which is not too long while nobody knows how long jobs take
     claims: list[tuple[int, int]] = []
 
