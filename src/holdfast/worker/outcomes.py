@@ -169,9 +169,7 @@ class Outcomes:
             self._all_written(batch)
             self.acknowledged()
             return
-        for item in batch:
-            if item.id not in locked:
-                self._written(item)
+        self._those_written([item for item in batch if item.id not in locked])
         again = []
         for item in batch:
             if item.id in locked:
@@ -261,25 +259,30 @@ class Outcomes:
                     patience = min(2 * patience, _LONGEST_TURN)
             self._queueing.pop(item.id, None)
             self._stragglers.pop(item.id)
-            self._written(item)
+            self._those_written([item])
             self.acknowledged()
 
         self._stragglers[item.id] = asyncio.create_task(again())
 
-    def _written(self, item: Written) -> None:
-        self.finished += 1
-        key = (item.id, item.lease_generation)
-        attempt = self._unwritten.pop(key, None)
-        self._skipped.pop(key, None)
-        self._given_back.pop(key, None)
-        if (failure := self._replaced.pop(key, None)) is not None:
-            self.add(failure, attempt)
-        elif attempt is not None:
-            self._count(type(item), [attempt])
-        if (line := self._lines.pop(key, None)) is not None:
-            for freed in self._turns.written(line):
-                self._send(freed)
-            self.line_written(Lease(*key))
+    def _those_written(self, batch: Sequence[Any]) -> None:
+        """So many of one kind are in the database."""
+        self.finished += len(batch)
+        counted = []
+        for item in batch:
+            key = (item.id, item.lease_generation)
+            attempt = self._unwritten.pop(key, None)
+            self._skipped.pop(key, None)
+            self._given_back.pop(key, None)
+            if (failure := self._replaced.pop(key, None)) is not None:
+                self.add(failure, attempt)
+            elif attempt is not None:
+                counted.append(attempt)
+            if (line := self._lines.pop(key, None)) is not None:
+                for freed in self._turns.written(line):
+                    self._send(freed)
+                self.line_written(Lease(*key))
+        if counted:
+            self._count(type(batch[0]), counted)
         if not self._unwritten:
             self._empty.set()
 

@@ -375,31 +375,31 @@ class Slots:
             if ending is None and not self._is_closing:
                 # It may still be ours, and then goes back as what it is: a job that was started, and expires no more.
                 ending = attempt.lease
-        is_in_line = attempt.job.line is not None
+        lease = None if attempt.job.line is None else attempt.lease
         if ending is None:
             self._demand.doubt()
         else:
             if isinstance(ending, Refusal):
                 ending = msgspec.structs.replace(ending, delay_ms=self._strangers.put_off(attempt.job))
-            self._outcomes.add(ending, attempt, self._buffer.lines.place(attempt.lease) if is_in_line else None)
-        if is_in_line:
-            self._go_on(attempt, ending)
+            self._outcomes.add(ending, attempt, None if lease is None else self._buffer.lines.place(lease))
+        if lease is not None:
+            self._go_on(lease, attempt, ending)
 
     # --- runs of one partition key ------------------------------------------------------------------------------------
 
-    def _go_on(self, attempt: Attempt, ending: Ending) -> None:
+    def _go_on(self, lease: Lease, attempt: Attempt, ending: Ending) -> None:
         """After one that went well the next is started; otherwise those behind it go back."""
         lines = self._buffer.lines
         lines.learn(time.monotonic() - attempt.started_at)
         if not isinstance(ending, Completion):
-            for job in lines.break_off(attempt.lease):
-                lease = Lease(job.id, job.lease_generation)
-                self._outcomes.add(lease, line=lines.place(lease), queue=job.queue)
+            for job in lines.break_off(lease):
+                behind = Lease(job.id, job.lease_generation)
+                self._outcomes.add(behind, line=lines.place(behind), queue=job.queue)
             if ending is None:
-                lines.leave(attempt.lease)
-        elif (follower := lines.peek(attempt.lease)) is not None and not self._must_wait(follower):
+                lines.leave(lease)
+        elif (follower := lines.peek(lease)) is not None and not self._must_wait(follower):
             self._buffer.ready.appendleft(follower)
-            lines.next(attempt.lease)
+            lines.next(lease)
 
     def _must_wait(self, follower: ClaimedJob) -> bool:
         """Until what is in front of it is written: a handler that can write for itself must not be ahead of it."""

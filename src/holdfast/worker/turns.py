@@ -15,6 +15,9 @@ from holdfast.operations.lease import Lease
 
 T = TypeVar("T")
 
+#: what may be on its way with others of its kind
+_TOGETHER = (Completion, Lease)
+
 
 @dataclass(slots=True)
 class _Turn(Generic[T]):
@@ -27,11 +30,9 @@ class _Turn(Generic[T]):
     def lets_pass(self, item: T) -> bool:
         if not self.sent:
             return True
-        return (
-            not self.is_stuck
-            and isinstance(item, Completion | Lease)
-            and all(type(other) is type(item) for other in self.sent.values())
-        )
+        # Those that are on their way are of one kind, or they would not be.
+        kind = type(next(iter(self.sent.values())))
+        return not self.is_stuck and kind is type(item) and kind in _TOGETHER
 
 
 class Turns(Generic[T]):

@@ -1009,7 +1009,14 @@ BEGIN
             last_attempt_at = moment
         FROM taken
         WHERE job.id = taken.id
-        RETURNING job.*, taken.follows
+        RETURNING job.id::text, job.lease_generation, job.type_name, job.input, job.attempt, job.queue, job.priority,
+            job.ready_at, job.seq, job.timeout_ms, CASE WHEN is_prefetch THEN moment END AS claimed_at,
+            nullif(job.crash_count, 0::smallint) AS crash_count, nullif(job.chain_id, job.id)::text AS chain_id,
+            nullif(job.chain_index, 0) AS chain_index, nullif(job.chain_type_name, job.type_name) AS chain_type_name,
+            nullif(job.created_at, job.ready_at) AS created_at, nullif(job.scheduled_at, job.ready_at) AS scheduled_at,
+            job.max_attempts, job.last_attempt_error, job.tenant, job.headers,
+            CASE WHEN job.on_blocker_failure IS NOT NULL THEN true END AS has_blockers,
+            json_build_array(job.partition_key, job.partition_seq, taken.follows) AS line
     ),
     left_over AS MATERIALIZED (
         SELECT candidate.* FROM candidate
@@ -1051,14 +1058,7 @@ BEGIN
         )
         RETURNING job.id
     )
-    SELECT claimed.id::text, claimed.lease_generation, claimed.type_name, claimed.input, claimed.attempt, claimed.queue,
-        claimed.priority, claimed.ready_at, claimed.seq, claimed.timeout_ms,
-        CASE WHEN is_prefetch THEN moment END, nullif(claimed.crash_count, 0::smallint), nullif(claimed.chain_id, claimed.id)::text,
-        nullif(claimed.chain_index, 0), nullif(claimed.chain_type_name, claimed.type_name),
-        nullif(claimed.created_at, claimed.ready_at), nullif(claimed.scheduled_at, claimed.ready_at), claimed.max_attempts,
-        claimed.last_attempt_error, claimed.tenant, claimed.headers,
-        CASE WHEN claimed.on_blocker_failure IS NOT NULL THEN true END,
-        json_build_array(claimed.partition_key, claimed.partition_seq, claimed.follows)
+    SELECT claimed.*
     FROM claimed
     UNION ALL
     SELECT NULL, count(*) FILTER (WHERE is_aside), NULL, NULL, NULL, left_behind.queue, left_behind.priority,
