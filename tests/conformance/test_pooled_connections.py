@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -13,6 +14,7 @@ from holdfast import App
 from holdfast.errors import DatabaseUnavailable
 from holdfast.operations.identify_database import identify_database
 from tests.conformance.backdoors import PostgresBackdoor
+from tests.crew.proxy import proxy_to
 
 Database = tuple[str, PostgresBackdoor]
 
@@ -86,6 +88,27 @@ async def test_connections_that_were_cut_are_not_handed_out_again(postgres_datab
         with pytest.raises(DatabaseUnavailable):
             await _ask(store)
         await asyncio.gather(_ask(store), _ask(store))
+
+
+async def test_a_connection_that_does_not_answer_keeps_nobody_from_the_others(postgres_database: Database) -> None:
+    """They are looked at all at once: one that hangs half open is given up by the system, minutes later."""
+    url, backdoor = postgres_database
+    port = urlsplit(url).port
+    assert port is not None
+    with proxy_to(port) as proxy:
+        async with _store((proxy.url(url), backdoor), size=2) as store:
+            await _ask(store)
+            pool = store._pool
+            first = await pool.take()
+            proxy.stall()
+            second = await pool.take()
+            pool.give_back(first)
+            pool.give_back(second)
+            checking = asyncio.create_task(pool.check())
+            await asyncio.wait_for(_ask(store), 5)
+            proxy.cut()
+            await checking
+            assert first.closed
 
 
 async def test_who_waits_when_the_pool_is_closed_is_told(postgres_database: Database) -> None:

@@ -145,14 +145,15 @@ class PostgresPool:
         """Close those that lie idle and do not answer."""
         unchecked = list(self._idle)
         self._idle.clear()
+        # All at once: what does not answer is waited for until the system gives it up.
+        await asyncio.gather(*map(self._check, unchecked))
+
+    async def _check(self, connection: Connection) -> None:
         try:
-            while unchecked:
-                with contextlib.suppress(psycopg.Error, OSError):
-                    await unchecked[-1].execute(b"")
-                self.give_back(unchecked.pop())
+            with contextlib.suppress(psycopg.Error, OSError):
+                await connection.execute(b"")
         finally:
-            for connection in unchecked:
-                self.give_back(connection)
+            self.give_back(connection)
 
     async def close(self) -> None:
         """Those that are in use are closed when they come back."""

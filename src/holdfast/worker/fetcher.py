@@ -42,6 +42,8 @@ _log = logging.getLogger("holdfast.worker")
 _SUSPECT_PATIENCE = 5.0
 #: how many suspects are looked at before others have their turn
 _MOST_PASSED = 20
+#: how long a claim of a limited queue waits for jobs that have ended and are being written
+_ACKNOWLEDGEMENT_SECONDS = 0.005
 #: how long claimed jobs may wait behind others that take all slots before somebody else gets them
 _STALL_SECONDS = 0.5
 
@@ -155,7 +157,7 @@ class Fetcher:
             await asyncio.sleep(0)  # what was claimed starts first; all that comes next is to wait for more
             self._due.forget_taken(began)
         rests_next = self._is_dry and not self._buffer.reserve
-        if not rests_next and self._position.may_look_back(time.monotonic()):
+        if not rests_next and self._position.may_look_back(time.monotonic(), is_busy=True):
             await self._look_back()
 
     async def _claim(self, limit: int, *, is_prefetch: bool) -> bool:
@@ -195,6 +197,9 @@ class Fetcher:
 
     async def _claim_limited(self, queue: str, lanes: list[Lane], most: int, *, is_ahead: bool) -> tuple[int, bool]:
         """The same, as far as its limits go."""
+        if min(most, self._shares.room(queue) or 0) < self._slots.unwritten_of(queue):
+            # More room is a moment away. Two small claims where one would do never meet again: each ends by itself.
+            await self._demand.wait(_ACKNOWLEDGEMENT_SECONDS)
         # Another claim may have come between, and an ask about the share with it.
         most = min(most, self._shares.room(queue) or 0)
         limit = claim_size(min(most, most if is_ahead else self._slots.free - len(self._buffer.ready)))

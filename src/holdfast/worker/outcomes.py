@@ -71,9 +71,9 @@ class Outcomes:
         }
         #: whose rows were locked, and how often
         self._skipped: Counter[tuple[str, int]] = Counter()
-        self._stragglers: dict[str, asyncio.Task[None]] = {}
+        self._stragglers: dict[tuple[str, int], asyncio.Task[None]] = {}
         #: those among them that queue for their rows at their next try, and for how long
-        self._queueing: dict[str, timedelta] = {}
+        self._queueing: dict[tuple[str, int], timedelta] = {}
         #: with the attempt that it is of, unless the job was never started
         self._unwritten: dict[tuple[str, int], Attempt | None] = {}
         #: the queues of jobs that were never started
@@ -245,24 +245,25 @@ class Outcomes:
 
     def _retry_alone(self, item: Any, write: Write) -> None:
         """Somebody has the row locked: try again apart, so that it holds up nobody."""
+        key = (item.id, item.lease_generation)
 
         async def again() -> None:
             patience = _FIRST_TURN
             queue_at = time.monotonic() + patience.total_seconds()
             while await self._persist([item], write):
                 await asyncio.sleep(_STRAGGLER_PAUSE)
-                self._queueing.pop(item.id, None)
+                self._queueing.pop(key, None)
                 if time.monotonic() >= queue_at:
                     # Perhaps it is not one lock, but one after the other: then this has to be waited for in a queue.
-                    self._queueing[item.id] = patience
+                    self._queueing[key] = patience
                     queue_at = time.monotonic() + 2 * patience.total_seconds()
                     patience = min(2 * patience, _LONGEST_TURN)
-            self._queueing.pop(item.id, None)
-            self._stragglers.pop(item.id)
+            self._queueing.pop(key, None)
+            self._stragglers.pop(key)
             self._those_written([item])
             self.acknowledged()
 
-        self._stragglers[item.id] = asyncio.create_task(again())
+        self._stragglers[key] = asyncio.create_task(again())
 
     def _those_written(self, batch: Sequence[Any]) -> None:
         """So many of one kind are in the database."""
@@ -304,7 +305,7 @@ class Outcomes:
             self._tally.failed([attempt.job for attempt in attempts if not attempt.is_self_completed])
 
     async def _run(self, batch: Sequence[Any], verb: Verb[S]) -> S:
-        patience = self._queueing.get(batch[0].id) if len(batch) == 1 else None
+        patience = self._queueing.get((batch[0].id, batch[0].lease_generation)) if len(batch) == 1 else None
         if patience is not None:
             with suppress(DatabaseUnavailable):  # not in time: as before, then, and once more later
                 return await self._store.run(lambda: in_turn(batch[0].id, patience, verb()))

@@ -76,3 +76,59 @@ def test_budget_over_time() -> None:
         else:
             now += 0.01
     assert looked / now <= 0.051
+
+
+def _steady(position: ScanPosition, now: float, until: float, *, is_worth_it: bool) -> float:
+    """A busy worker whose looks take 2 ms; returns how long it looked."""
+    looked, seq = 0.0, 1000
+    while now < until:
+        if position.may_look_back(now, is_busy=True):
+            position.look_back([_Place("a", 0, 5, seq - 500)], now, now + 0.002)
+            position.advance([_Place("a", 0, 5, seq - 400 if is_worth_it else seq + 1)])
+            looked += 0.002
+        seq += 500
+        position.advance([_Place("a", 0, 5, seq)])
+        now += 0.01
+    return looked
+
+
+def test_a_busy_worker_that_finds_nothing_looks_less() -> None:
+    """Jobs that somebody else has just locked are seen, but not to be had: after a while a hundredth is spent on looks."""
+    position = ScanPosition()
+    _steady(position, 0.0, 10.0, is_worth_it=False)
+    assert 0.05 < _steady(position, 10.0, 20.0, is_worth_it=False) <= 0.101
+
+
+def test_a_busy_worker_that_finds_something_looks_again() -> None:
+    """As soon as jobs come in behind it, or in a new lane, it is a twentieth again."""
+    position = ScanPosition()
+    _steady(position, 0.0, 10.0, is_worth_it=False)
+    _steady(position, 10.0, 11.0, is_worth_it=True)
+    assert 0.35 < _steady(position, 11.0, 20.0, is_worth_it=True) <= 0.451
+
+
+def test_a_busy_worker_finds_a_new_lane() -> None:
+    """A lane that is new is a find in itself, whatever is claimed first."""
+    position = ScanPosition()
+    _steady(position, 0.0, 10.0, is_worth_it=False)
+    position.look_back([_Place("urgent", -1, 5, 1)], 20.0, 20.002)
+    position.look_back([_Place("urgent", -1, 5, 2)], 30.0, 30.002)
+    assert position.may_look_back(30.002 + 0.0381, is_busy=True)
+
+
+def test_a_busy_worker_looks_twice_a_second() -> None:
+    """Even if its looks take long: what comes in behind it, or with a better priority, does not wait for that."""
+    position = ScanPosition()
+    for second in range(10):
+        position.look_back([], second, second + 0.02)
+    assert not position.may_look_back(9.51, is_busy=True)
+    assert position.may_look_back(9.53, is_busy=True)
+
+
+def test_an_idle_worker_looks_as_before() -> None:
+    """It has nothing else to do, and may wait for a job that comes with no hint."""
+    position = ScanPosition()
+    _steady(position, 0.0, 10.0, is_worth_it=False)
+    position.look_back([], 20.0, 20.002)
+    assert position.may_look_back(20.002 + 0.0381)
+    assert not position.may_look_back(20.002 + 0.0381, is_busy=True)

@@ -601,8 +601,16 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off 
 BEGIN
     RETURN QUERY
     WITH key AS MATERIALIZED (
-        SELECT asked.queue, asked.partition_key, runner.id AS runner
+        -- Whose key has nothing left is done with the first look.
+        SELECT asked.queue, asked.partition_key, front.id AS front, front.held AND NOT front.limited AS is_front_held,
+               runner.id AS runner
         FROM (SELECT DISTINCT queue, partition_key FROM unnest(queues, keys) AS sent (queue, partition_key)) AS asked
+        CROSS JOIN LATERAL (
+            SELECT job.id, job.held, job.limited FROM /*schema.*/job AS job
+            WHERE job.queue = asked.queue AND job.partition_key = asked.partition_key
+              AND job.status IN ('blocked', 'pending', 'running')
+            ORDER BY job.partition_seq LIMIT 1
+        ) AS front
         LEFT JOIN LATERAL (
             SELECT job.id FROM /*schema.*/job AS job
             WHERE job.queue = asked.queue AND job.partition_key = asked.partition_key
@@ -618,15 +626,7 @@ BEGIN
         WHERE holder.id IS NULL
     ),
     next AS MATERIALIZED (
-        SELECT key.runner AS id FROM key WHERE key.runner IS NOT NULL
-        UNION ALL
-        SELECT front.id FROM key CROSS JOIN LATERAL (
-            SELECT job.id, job.held, job.limited FROM /*schema.*/job AS job
-            WHERE job.queue = key.queue AND job.partition_key = key.partition_key
-              AND job.status IN ('blocked', 'pending', 'running')
-            ORDER BY job.partition_seq LIMIT 1
-        ) AS front
-        WHERE key.runner IS NULL AND front.held AND NOT front.limited
+        SELECT coalesce(key.runner, key.front) AS id FROM key WHERE key.runner IS NOT NULL OR key.is_front_held
         UNION
         SELECT serial.id FROM key CROSS JOIN LATERAL (
             SELECT job.id FROM /*schema.*/job AS job
@@ -918,7 +918,10 @@ BEGIN
     key AS MATERIALIZED (
         SELECT named.queue, named.partition_key, front.id AS front, front.partition_seq AS front_seq,
                runner.id AS runner, door.id AS door
-        FROM (SELECT DISTINCT queue, partition_key FROM candidate) AS named
+        FROM (
+            SELECT queue, partition_key, bool_or(ordering = 'serial') AS has_serial FROM candidate
+            GROUP BY queue, partition_key
+        ) AS named
         CROSS JOIN LATERAL (
             SELECT job.id, job.partition_seq, job.held FROM /*schema.*/job AS job
             WHERE job.queue = named.queue AND job.partition_key = named.partition_key
@@ -933,7 +936,7 @@ BEGIN
         ) AS runner ON true
         LEFT JOIN LATERAL (
             SELECT job.id FROM /*schema.*/job AS job
-            WHERE job.queue = named.queue AND job.partition_key = named.partition_key
+            WHERE named.has_serial AND job.queue = named.queue AND job.partition_key = named.partition_key
               AND job.status = 'pending' AND NOT job.held AND job.ordering = 'serial'
               AND job.ready_at <= moment AND (job.expires_at IS NULL OR job.attempt > 0 OR job.expires_at > moment)
               AND (job.flags IS NULL OR NOT job.flags && forbidden)
