@@ -910,8 +910,8 @@ DECLARE
 BEGIN
     RETURN QUERY
     WITH candidate AS MATERIALIZED (
-        SELECT job.id, job.queue, job.partition_key, job.partition_seq, job.ordering, job.priority, job.ready_at, job.seq,
-               job.attempt, job.crash_count, CASE WHEN job.is_fair THEN job.tenant END AS turn, job.queue = ANY (limited_queues) AS has_limits,
+        SELECT job.ctid AS place, job.id, job.queue, job.partition_key, job.partition_seq, job.ordering, job.priority,
+               job.ready_at, job.seq, job.attempt, job.crash_count, CASE WHEN job.is_fair THEN job.tenant END AS turn, job.queue = ANY (limited_queues) AS has_limits,
                job.queue = ANY (limited_queues) AND job.concurrency_key IS NOT NULL AS is_limited
         FROM /*schema.*/job AS job WHERE job.id = ANY (candidates)
     ),
@@ -960,11 +960,11 @@ BEGIN
         WHERE NOT head.is_limited OR head.id IN (SELECT admission.id FROM admission WHERE admission.verdict = 'admitted')
     ),
     next AS MATERIALIZED (
-        SELECT head.queue, head.partition_key, follower.id, follower.partition_seq, follower.is_fit
+        SELECT head.queue, head.partition_key, follower.place, follower.id, follower.partition_seq, follower.is_fit
         FROM started AS head
         CROSS JOIN (SELECT least(run, greatest(room - count(*), 0) / greatest(count(*), 1)) AS each FROM started) AS share
         CROSS JOIN LATERAL (
-            SELECT job.id, job.partition_seq,
+            SELECT job.ctid AS place, job.id, job.partition_seq,
                    job.status = 'pending' AND job.attempt = 0 AND job.crash_count = 0 AND job.ordering = 'fifo'
                    AND job.ready_at <= moment AND (job.expires_at IS NULL OR job.expires_at > moment)
                    AND (job.flags IS NULL OR NOT job.flags && forbidden)
@@ -977,9 +977,11 @@ BEGIN
         WHERE head.ordering = 'fifo' AND head.attempt = 0 AND head.crash_count = 0 AND NOT head.is_limited
     ),
     following AS MATERIALIZED (
+        -- By its place, which saves a descent for each. Whoever has another one by now is looked at in its latest version, or
+        -- not found and ends the run there: releases of PostgreSQL differ in that.
         SELECT job.id
-        FROM next JOIN /*schema.*/job AS job ON job.id = next.id
-        WHERE next.is_fit AND job.status = 'pending' AND job.attempt = 0 AND job.crash_count = 0
+        FROM next JOIN /*schema.*/job AS job ON job.ctid = next.place
+        WHERE next.is_fit AND job.id = next.id AND job.status = 'pending' AND job.attempt = 0 AND job.crash_count = 0
           AND job.queue = next.queue AND job.partition_key = next.partition_key AND job.partition_seq = next.partition_seq
           AND job.ready_at <= moment
         ORDER BY job.id
@@ -991,12 +993,13 @@ BEGIN
         GROUP BY next.queue, next.partition_key
     ),
     taken AS MATERIALIZED (
-        SELECT run.id, run.follows,
+        SELECT run.place, run.id, run.follows,
                lead(run.id) OVER (PARTITION BY run.queue, run.partition_key ORDER BY run.partition_seq) IS NULL AS is_last
         FROM (
-            SELECT started.id, started.queue, started.partition_key, started.partition_seq, false AS follows FROM started
+            SELECT started.place, started.id, started.queue, started.partition_key, started.partition_seq, false AS follows
+            FROM started
             UNION ALL
-            SELECT next.id, next.queue, next.partition_key, next.partition_seq, true
+            SELECT next.place, next.id, next.queue, next.partition_key, next.partition_seq, true
             FROM next LEFT JOIN broken ON broken.queue = next.queue AND broken.partition_key = next.partition_key
             WHERE next.partition_seq < broken.at OR broken.at IS NULL
         ) AS run
@@ -1011,7 +1014,7 @@ BEGIN
             leased_until = moment + lease_ms * interval '1 millisecond',
             last_attempt_at = moment
         FROM taken
-        WHERE job.id = taken.id
+        WHERE job.ctid = taken.place
         RETURNING job.id::text, job.lease_generation, job.type_name, job.input, job.attempt, job.queue, job.priority,
             job.ready_at, job.seq, job.timeout_ms, CASE WHEN is_prefetch THEN moment END AS claimed_at,
             nullif(job.crash_count, 0::smallint) AS crash_count, nullif(job.chain_id, job.id)::text AS chain_id,
