@@ -42,8 +42,6 @@ _log = logging.getLogger("holdfast.worker")
 _SUSPECT_PATIENCE = 5.0
 #: how many suspects are looked at before others have their turn
 _MOST_PASSED = 20
-#: how long a claim of a limited queue waits for jobs that have ended and are being written
-_ACKNOWLEDGEMENT_SECONDS = 0.005
 #: how long claimed jobs may wait behind others that take all slots before somebody else gets them
 _STALL_SECONDS = 0.5
 
@@ -197,9 +195,6 @@ class Fetcher:
 
     async def _claim_limited(self, queue: str, lanes: list[Lane], most: int, *, is_ahead: bool) -> tuple[int, bool]:
         """The same, as far as its limits go."""
-        if min(most, self._shares.room(queue) or 0) < self._slots.unwritten_of(queue):
-            # More room is a moment away. Two small claims where one would do never meet again: each ends by itself.
-            await self._demand.wait(_ACKNOWLEDGEMENT_SECONDS)
         # Another claim may have come between, and an ask about the share with it.
         most = min(most, self._shares.room(queue) or 0)
         limit = claim_size(min(most, most if is_ahead else self._slots.free - len(self._buffer.ready)))

@@ -183,10 +183,6 @@ class Slots:
         running = sum(attempt.job.queue == queue for attempt in self._attempts)
         return running + self._buffer.count_of(queue) + self._outcomes.count_of(queue)
 
-    def unwritten_of(self, queue: str) -> int:
-        """How many of those have ended, and the database does not know it yet."""
-        return self._outcomes.count_of(queue)
-
     def waiting_of(self, queue: str) -> int:
         """How many of those have not begun; a process may have to be started for them first."""
         uncalled = sum(not attempt.is_called and attempt.job.queue == queue for attempt in self._attempts)
