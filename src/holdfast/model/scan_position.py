@@ -3,8 +3,8 @@
 Within one (queue, priority) claims move forward in (ready_at, seq), so each claim starts where the last one ended and
 does not walk over what was claimed before: under an old snapshot the dead index entries stay, and walking them costs
 five sixths of the throughput.  What re-enters behind the position (a long transaction, a skipped lock) is found by
-looking back.  Who is busy and finds nothing by that looks less often: eight workers that spend a twentieth of their time
-on it take a fifth of two cores away from each other.
+looking back.  Who is busy and finds nothing by that looks less often: eight workers that spend a twentieth of their
+time on it take a fifth of two cores away from each other.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def _steady(position: ScanPosition, now: float, until: float, *, is_worth_it: bo
 
 
 def test_a_busy_worker_that_finds_nothing_looks_less() -> None:
-    """Jobs that somebody else has just locked are seen, but not to be had: after a while a hundredth is spent on looks."""
+    """Jobs that somebody has just locked are seen, but not to be had: after a while a hundredth is spent on looks."""
     position = ScanPosition()
     _steady(position, 0.0, 10.0, is_worth_it=False)
     assert 0.05 < _steady(position, 10.0, 20.0, is_worth_it=False) <= 0.101
