@@ -11,6 +11,8 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from itertools import product
 from typing import Protocol
 
 from holdfast.errors import InvalidOption
@@ -35,28 +37,38 @@ def new_ids(count: int) -> list[str]:
     The noise of a batch is one call to the operating system; more than 4,096 borrow from the next millisecond.
     """
     global _last_millisecond, _counter
-    noise = _noise(count)
+    variants, randoms = _noise(count)
     ids: list[str] = []
     with _lock:
         millisecond, counter = time.time_ns() // 1_000_000, 0
         if millisecond <= _last_millisecond:
             millisecond, counter = _last_millisecond, _counter
-        while len(ids) < count:
+        while (done := len(ids)) < count:
             if counter == _COUNTER_LIMIT:
                 millisecond, counter = millisecond + 1, 0
             clock = _clock_part(millisecond)
-            some = noise[len(ids) : len(ids) + _COUNTER_LIMIT - counter]
-            ids += [f"{clock}{place:03x}-{each[:4]}-{each[4:]}" for place, each in enumerate(some, counter)]
-            counter += len(some)
+            places = _places()[counter : counter + count - done]
+            ids += [
+                f"{clock}{place}-{variant}-{random}"
+                for place, variant, random in zip(places, variants[done:], randoms[done:], strict=False)
+            ]
+            counter += len(places)
         _last_millisecond, _counter = millisecond, counter
     return ids
 
 
-def _noise(count: int) -> list[str]:
-    """The last two groups of each id, in one word."""
-    noise = bytearray(os.urandom(8 * count))
-    noise[::8] = noise[::8].translate(_VARIANT)
-    return noise.hex(" ", 8).split()
+def _noise(count: int) -> tuple[list[str], list[str]]:
+    """The last two groups of each id."""
+    noise = os.urandom(8 * count)
+    variants = bytearray(noise[: 2 * count])
+    variants[::2] = variants[::2].translate(_VARIANT)
+    return variants.hex(" ", 2).split(), noise[2 * count :].hex(" ", 6).split()
+
+
+@cache
+def _places() -> list[str]:
+    """What the counter may be, in three digits: to look them up takes a third of what it takes to write them."""
+    return list(map("".join, product("0123456789abcdef", repeat=3)))
 
 
 def _clock_part(millisecond: int) -> str:
