@@ -17,6 +17,7 @@ from holdfast.model.job_type import CallSignature, JobType
 from holdfast.model.payload import PayloadCodec
 from holdfast.model.retry import Retry
 from holdfast.model.scan_position import Lane
+from holdfast.operations.alike_jobs import AlikeJobs
 from holdfast.operations.blockers import hold_blockers
 from holdfast.operations.check_origin import check_origin
 from holdfast.operations.claim_jobs import claim_jobs, claim_suspect, find_lanes, find_tenants
@@ -24,7 +25,7 @@ from holdfast.operations.complete_jobs import Completion, complete_jobs
 from holdfast.operations.continue_jobs import Continuation, continue_jobs
 from holdfast.operations.copied_lines import MANY
 from holdfast.operations.enqueue_guarded import enqueue_guarded
-from holdfast.operations.enqueue_jobs import enqueue_jobs, find_given, insert_jobs
+from holdfast.operations.enqueue_jobs import enqueue_jobs, find_given, insert_alike, insert_jobs
 from holdfast.operations.fail_jobs import Failure, fail_jobs
 from holdfast.operations.find_ahead import find_ahead
 from holdfast.operations.find_turn import find_turn
@@ -145,6 +146,11 @@ def _insert(ids: list[str]) -> list[Statement]:
 def _insert_bulk(ids: list[str], bulk: Bulk) -> list[Statement]:
     documents = [JobDocument(id_, "report", Raw(b'{"order_id":1}'), "default") for id_ in ids]
     return _sent(insert_jobs(documents, None, bulk))
+
+
+def _insert_alike(ids: list[str]) -> list[Statement]:
+    shared = JobDocument("", "report", Raw(b""), "default")
+    return _sent(insert_alike(AlikeJobs(ids, [b'{"order_id":1}'] * len(ids), shared), None, Bulk.ROWS))
 
 
 def _fail(ids: Iterable[str]) -> list[Statement]:
@@ -307,6 +313,7 @@ _BY_VERB: Mapping[str, Callable[[str, int], list[Statement]]] = {
     "identify_database": lambda _, size: _sent(identify_database()),
     "copy_jobs": lambda _, size: _insert_bulk([job_id(UNUSED + n) for n in range(MANY)], Bulk.LINES),
     "insert_job": lambda _, size: _insert([job_id(UNUSED)]),
+    "insert_alike": lambda _, size: _insert_alike([job_id(UNUSED + n) for n in range(max(2, size))]),
     "insert_jobs": lambda _, size: _insert([job_id(UNUSED + n) for n in range(max(2, size))]),
     "insert_rows": lambda _, size: _insert_bulk([job_id(UNUSED + n) for n in range(max(2, size))], Bulk.ROWS),
     "judge_keys": lambda _, size: _enqueue_guarded(size, is_taken=True),

@@ -29,6 +29,7 @@ class JobHandle(Generic[P, R_co]):
         #: whose it is
         self.app = app
         self.job_type = job_type
+        self._encode = job_type.signature.encode
         #: the plain function, for unit tests
         self.fn = fn
         self.__doc__ = fn.__doc__
@@ -42,7 +43,7 @@ class JobHandle(Generic[P, R_co]):
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
         """The arguments, checked and encoded, to be enqueued by a client."""
         job_type = self.job_type
-        payload = job_type.signature.encode(args, kwargs)
+        payload = self._encode(args, kwargs)
         if not job_type.has_options:
             return Call(job_type, payload)
         return Call(job_type, payload, defaults=cast("EnqueueOptions", job_type.options_of(args, kwargs)))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import cached_property
+from itertools import compress
 from typing import Any, TypeVar
 
 from holdfast.errors import InvalidOption, UnknownJobType
@@ -11,8 +14,16 @@ from holdfast.model.ids import Ids
 from holdfast.model.job import Chain, Outcome
 from holdfast.model.job_type import JobType
 from holdfast.model.status import Status
+from holdfast.operations.alike_jobs import AlikeJobs
 from holdfast.operations.enqueue_guarded import Enqueued, enqueue_guarded
-from holdfast.operations.enqueue_jobs import Aliases, are_insertable, enqueue_plain, insert_jobs
+from holdfast.operations.enqueue_jobs import (
+    Aliases,
+    are_insertable,
+    enqueue_plain,
+    insert_alike,
+    insert_jobs,
+    may_go_alike,
+)
 from holdfast.operations.statement import Bulk, Operation
 
 R = TypeVar("R")
@@ -30,22 +41,42 @@ class Batch:
         if not isinstance(calls, Iterable):
             raise InvalidOption("calls", calls, "must be a list of calls; enqueue(…) takes a single one")
         self.calls = list(calls)
-        for call in self.calls:
-            if not isinstance(call, Call):
-                raise InvalidOption("call", call, "must be made with your_job.call(…)")
-            if call.job_type.name not in job_types:
-                raise UnknownJobType(call.job_type.name, tuple(job_types))
+        _check_calls(self.calls, job_types)
         shared_id = options.get("id")
         if shared_id is not None and len(self.calls) > 1:
             raise InvalidOption("id", shared_id, "cannot be shared by several jobs; use call.options(id=…)")
-        generated = ids.made(len(self.calls))
-        self.documents: list[JobDocument] = [
-            call.document(job_id, options) for call, job_id in zip(self.calls, generated, strict=True)
-        ]
+        self._options = options
+        self._generated = ids.made(len(self.calls))
         is_told = options.get("notify") is not False
         self._told = [call.is_told(options) if call.options_given else is_told for call in self.calls]
         self._woken: set[str] = set()
-        self.given_ids = self._check_given(generated, ids)
+        self.given_ids: set[str] = set()
+        self._is_guarded = False
+        #: documents of these are not made before they are asked for
+        self._alike = self._find_alike()
+        if self._alike is None:
+            self._check_given(ids)
+            self._check_special(ids)
+        #: so that none of these jobs can exist already
+        self._is_fresh = not self.given_ids
+
+    @cached_property
+    def documents(self) -> list[JobDocument]:
+        return [call.document(job_id, self._options) for call, job_id in zip(self.calls, self._generated, strict=True)]
+
+    def _find_alike(self) -> AlikeJobs | None:
+        """All of them, if nothing but the type and the options of the whole enqueue says what they are."""
+        is_alone = len(self.calls) < 2  # noqa: PLR2004 - one is always like itself
+        if is_alone or len({call.job_type for call in self.calls}) > 1:
+            return None
+        if any(call.options_given or call.defaults for call in self.calls):
+            return None
+        shared = self.calls[0].document(self._generated[0], self._options)
+        if not are_insertable([shared]):
+            return None
+        return AlikeJobs(self._generated, [call.payload for call in self.calls], shared)
+
+    def _check_special(self, ids: Ids) -> None:
         special = [(document, document.more) for document in self.documents if document.more is not None]
         for _, more in special:
             if more.blockers:
@@ -53,32 +84,26 @@ class Batch:
         self._is_guarded = any(document.is_guarded for document, _ in special)
         if not self.given_ids and not self._is_guarded:
             _hold_behind_each_other(special)
-        #: so that none of these jobs can exist already
-        self._is_fresh = not self.given_ids
 
-    def _check_given(self, generated: list[str], ids: Ids) -> set[str]:
-        """The ids that the caller gave."""
-        given: set[str] = set()
-        if [document.id for document in self.documents] == generated:
-            return given
-        for document, made_here in zip(self.documents, generated, strict=True):
+    def _check_given(self, ids: Ids) -> None:
+        """Take note of the ids that the caller gave."""
+        if [document.id for document in self.documents] == self._generated:
+            return
+        for document, made_here in zip(self.documents, self._generated, strict=True):
             if document.id != made_here:
                 document.id = ids.check(document.id)
-                if document.id in given:
+                if document.id in self.given_ids:
                     raise InvalidOption(
                         "id", document.id, "is given twice; it must be different for every job of a batch"
                     )
-                given.add(document.id)
-        return given
+                self.given_ids.add(document.id)
 
     @property
     def work(self) -> dict[str, int]:
         """How many jobs of which queue somebody should be told of."""
-        counts: dict[str, int] = {}
-        for document, is_told in zip(self.documents, self._told, strict=True):
-            if is_told:
-                counts[document.queue] = counts.get(document.queue, 0) + 1
-        return counts
+        if self._alike is not None:
+            return {self._alike.shared.queue: len(self.calls)} if self.is_all_told else {}
+        return dict(Counter(document.queue for document in compress(self.documents, self._told)))
 
     @property
     def woken(self) -> set[str]:
@@ -95,6 +120,9 @@ class Batch:
         Made again, it may meet what an earlier try has written whose answer was lost.
         """
         is_fresh, self._is_fresh = self._is_fresh, False
+        if is_fresh and self._alike is not None and may_go_alike(self._alike, bulk):
+            yield from insert_alike(self._alike, channel, bulk)
+            return self._created()
         if is_fresh and are_insertable(self.documents):
             yield from insert_jobs(self.documents, channel, bulk)
             return self._created()
@@ -120,10 +148,24 @@ class Batch:
 
     def _created(self) -> list[Chain[Any]]:
         status, outcome = Status.PENDING, Outcome.CREATED
+        if self._alike is not None:
+            name = self._alike.shared.type_name
+            return [Chain(job_id, name, status, outcome) for job_id in self._alike.ids]
         return [Chain(document.id, document.type_name, status, outcome) for document in self.documents]
 
     def _aliases(self) -> Aliases:
         return {call.job_type.name: call.job_type.aliases for call in self.calls if call.job_type.aliases}
+
+
+def _check_calls(calls: Iterable[object], job_types: Mapping[str, JobType]) -> None:
+    kinds: set[JobType] = set()
+    for call in calls:
+        if not isinstance(call, Call):
+            raise InvalidOption("call", call, "must be made with your_job.call(…)")
+        kinds.add(call.job_type)
+    for kind in kinds:
+        if kind.name not in job_types:
+            raise UnknownJobType(kind.name, tuple(job_types))
 
 
 def _hold_behind_each_other(special: Iterable[tuple[JobDocument, Extras]]) -> None:

@@ -102,27 +102,17 @@ class Outcome(StrEnum):
     REPLACED = "replaced"
 
 
-class Chain(Generic[R_co]):
+class Chain(msgspec.Struct, Generic[R_co], eq=False, gc=False):
     """What an enqueue returns: the chain's id, its status then, and what happened."""
 
-    __slots__ = ("id", "is_tentative", "outcome", "status", "superseded", "type_name")
-
-    def __init__(
-        self,
-        id: str,  # noqa: A002 - the public name
-        type_name: str,
-        status: Status,
-        outcome: Outcome,
-        superseded: str | None = None,
-    ) -> None:
-        self.id = id
-        self.type_name = type_name
-        self.status = status
-        self.outcome = outcome
-        #: the chain that had to give up its deduplication key to this one
-        self.superseded = superseded
-        #: enqueued with tx=: it is there only if that transaction commits
-        self.is_tentative = False
+    id: str
+    type_name: str
+    status: Status
+    outcome: Outcome
+    #: the chain that had to give up its deduplication key to this one
+    superseded: str | None = None
+    #: enqueued with tx=: it is there only if that transaction commits
+    is_tentative: bool = False
 
     @property
     def job(self) -> str:

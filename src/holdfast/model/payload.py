@@ -32,12 +32,14 @@ class PayloadCodec(Generic[T]):
         self.limit = limit
         _refuse_unsupported(owner, annotation)
         self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(annotation, dec_hook=_from_json)
+        self._decode = self._decoder.decode
+        self._is_flat = _is_flat(annotation)
         self.accepts_null = self._accepts_null()
 
     def encode(self, value: object) -> bytes:
         """JSON bytes of `value`, or InvalidPayload that says where it does not fit."""
         try:
-            data = _encoder.encode(value)
+            data = _encode(value)
         except RecursionError:
             raise InvalidPayload(self.owner, "the value contains itself, or is nested too deeply") from None
         except UnicodeEncodeError as error:
@@ -52,9 +54,14 @@ class PayloadCodec(Generic[T]):
             _refuse_deep(self.owner, data)
         # msgspec writes NaN and infinity as null, and PostgreSQL cannot keep U+0000: search only where one may hide.
         # `in` takes bytes for a number first, and twice as long.
-        if data.find(b"null") >= 0 or data.find(b"\\u0000") >= 0:
+        if (not self._is_flat and data.find(b"null") >= 0) or data.find(b"\\u0000") >= 0:
             _refuse_unstorable(self.owner, value)
-        self.decode(data)
+        try:
+            self._decode(data)
+        except (msgspec.ValidationError, msgspec.DecodeError, RecursionError):
+            if self._is_flat:
+                _refuse_unstorable(self.owner, value)
+            self.decode(data)  # which says what does not fit
         return data
 
     def decode(self, data: bytes | str) -> T:
@@ -102,6 +109,23 @@ def _from_json(kind: type, value: object) -> object:
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_to_json)
+_encode = _encoder.encode
+
+#: what is never null
+_SCALARS = (
+    *(msgspec.inspect.IntType, msgspec.inspect.FloatType, msgspec.inspect.BoolType, msgspec.inspect.StrType),
+    *(msgspec.inspect.DateTimeType, msgspec.inspect.DateType, msgspec.inspect.UUIDType),
+)
+
+
+def _is_flat(annotation: Any) -> bool:
+    """Whether only what it refuses can have a null in it: a fixed set of values, none of which may be null."""
+    kind = msgspec.inspect.type_info(annotation)
+    return (
+        isinstance(kind, msgspec.inspect.StructType)
+        and kind.forbid_unknown_fields
+        and all(isinstance(each.type, _SCALARS) for each in kind.fields)
+    )
 
 
 def _refuse_unsupported(owner: str, annotation: Any) -> None:

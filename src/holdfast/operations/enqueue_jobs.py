@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -11,8 +12,9 @@ from holdfast.errors import InvalidOption
 from holdfast.model.call import JobDocument
 from holdfast.model.payload import to_json
 from holdfast.model.status import Status
-from holdfast.operations.copied_lines import MANY, copied_lines
-from holdfast.operations.inserted_rows import inserted_rows
+from holdfast.operations.alike_jobs import AlikeJobs
+from holdfast.operations.copied_lines import MANY, alike_lines, copied_lines
+from holdfast.operations.inserted_rows import alike_rows, inserted_rows
 from holdfast.operations.notify_work import notify_work
 from holdfast.operations.statement import ATOMICALLY, Bulk, Operation, Statement
 
@@ -29,14 +31,26 @@ def insert_jobs(jobs: Sequence[JobDocument], channel: str | None, bulk: Bulk | N
     elif bulk is Bulk.ROWS and may_run_now(jobs):
         yield Statement("insert_rows", literals={"rows": 1}, rows=partial(inserted_rows, jobs))
     elif bulk is Bulk.LINES and len(jobs) >= MANY and may_run_now(jobs):
-        if channel is not None:
-            yield ATOMICALLY
-        yield Statement("copy_jobs", lines=partial(copied_lines, jobs))
-        if channel is not None:
-            yield from notify_work(channel, _queues(jobs))
+        yield from _copy_jobs(partial(copied_lines, jobs), channel, _queues(jobs))
     else:
         documents, queues = msgspec.json.encode(jobs).decode(), to_json(_queues(jobs)).decode()
         yield Statement("insert_jobs", {"jobs": documents, "queues": queues, "channel": channel})
+
+
+def insert_alike(jobs: AlikeJobs, channel: str | None, bulk: Bulk | None) -> Operation[None]:
+    """`insert_jobs` of what `may_go_alike` accepts."""
+    if bulk is Bulk.ROWS:
+        yield Statement("insert_alike", _shared(jobs.shared), literals={"rows": 1}, rows=partial(alike_rows, jobs))
+    else:
+        yield from _copy_jobs(partial(alike_lines, jobs), channel, [jobs.shared.queue])
+
+
+def _copy_jobs(lines: Callable[[], Iterable[bytes]], channel: str | None, queues: Iterable[str]) -> Operation[None]:
+    if channel is not None:
+        yield ATOMICALLY
+    yield Statement("copy_jobs", lines=lines)
+    if channel is not None:
+        yield from notify_work(channel, queues)
 
 
 def _insert_job(job: JobDocument, channel: str | None) -> Statement:
@@ -44,18 +58,24 @@ def _insert_job(job: JobDocument, channel: str | None) -> Statement:
         "insert_job",
         {
             "id": job.id,
-            "type_name": job.type_name,
-            "queue": job.queue,
-            "priority": job.priority,
             "input": str(job.input, "utf-8"),
             "scheduled_at": job.scheduled_at,
             "delay_ms": job.delay_ms,
-            "max_attempts": job.max_attempts,
-            "timeout_ms": job.timeout_ms,
-            "headers": None if job.headers is None else str(job.headers, "utf-8"),
             "channel": channel,
+            **_shared(job),
         },
     )
+
+
+def _shared(job: JobDocument) -> dict[str, object]:
+    return {
+        "type_name": job.type_name,
+        "queue": job.queue,
+        "priority": job.priority,
+        "max_attempts": job.max_attempts,
+        "timeout_ms": job.timeout_ms,
+        "headers": None if job.headers is None else str(job.headers, "utf-8"),
+    }
 
 
 def _queues(jobs: Iterable[JobDocument]) -> list[str]:
@@ -70,6 +90,12 @@ def are_insertable(jobs: Iterable[JobDocument]) -> bool:
 def may_run_now(jobs: Iterable[JobDocument]) -> bool:
     """All of them: statements that have no times for each job know one for all."""
     return all(job.scheduled_at is None and job.delay_ms is None for job in jobs)
+
+
+def may_go_alike(jobs: AlikeJobs, bulk: Bulk | None) -> bool:
+    """Whether they go in by `insert_alike`."""
+    least = {None: math.inf, Bulk.ROWS: 2, Bulk.LINES: MANY}[bulk]
+    return len(jobs.ids) >= least and are_insertable([jobs.shared]) and may_run_now([jobs.shared])
 
 
 def enqueue_plain(

@@ -28,10 +28,10 @@ from tests.contract.samples import sample, sampled_verbs
 
 #: what any driver hands out alike; SQLite has no truth values
 PLAIN = {"postgres": (str, int, bool, type(None)), "sqlite": (str, int, type(None))}
-#: one fails on purpose, one is for no transaction at all, two have lines or rows behind them, the others belong to a
+#: one fails on purpose, one is for no transaction at all, three have lines or rows behind them, the others belong to a
 #: migration
 APART = {
-    *("spoil_transaction", "vacuum", "copy_jobs", "insert_rows"),
+    *("spoil_transaction", "vacuum", "copy_jobs", "insert_alike", "insert_rows"),
     *("lock_migrations", "record_migration", "stamp_functions"),
 }
 #: for workers, whose connections are always our own: JSON and instants come as they are on the wire

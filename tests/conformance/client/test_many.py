@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import App
-from holdfast.operations.copied_lines import MANY, copied_lines
+from holdfast.operations.copied_lines import MANY, alike_lines
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
 from tests.conformance.backdoors import PostgresBackdoor
@@ -48,8 +48,9 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return sent
 
 
-#: how the store of a dialect takes many
+#: how the store of a dialect takes many, and many that are alike
 _BULK = {"postgres": "copy_jobs", "sqlite": "insert_rows"}
+_ALIKE = {"postgres": "copy_jobs", "sqlite": "insert_alike"}
 
 
 async def test_many_become_the_jobs_that_each_becomes_alone(place: Place, statements: list[str]) -> None:
@@ -84,6 +85,33 @@ async def test_many_become_the_jobs_that_each_becomes_alone(place: Place, statem
     assert all(job.chain_id == job.id for job in copied)
 
 
+async def test_alike_ones_become_the_jobs_that_each_becomes_alone(place: Place, statements: list[str]) -> None:
+    """Of one type, and with the options of the whole enqueue."""
+
+    @place.app.job(name="odd \\t name", queue="odd \\N queue", priority=-3, timeout=1.5)
+    def note(text: str, more: list[str]) -> None: ...
+
+    calls = [note.call(text, [text, text]) for text in _TEXTS]
+    many = (calls * MANY)[: MANY + 11]
+    for options in ({}, {"headers": {"text": _TEXTS[2]}, "max_attempts": 2, "priority": 9, "queue": "\\. queue"}):
+        chains = await settled(place.client.enqueue_many(many, **options))
+        assert {*statements} & {*_BULK.values(), *_ALIKE.values(), "insert_jobs"} == {_ALIKE[place.app.store.dialect]}
+        some = [*range(len(calls)), *range(len(many) - len(calls), len(many))]
+        written = [await settled(place.client.get_job(chains[number].id)) for number in some]
+        single = [
+            await settled(place.client.get_job((await settled(place.client.enqueue(call, **options))).id))
+            for call in calls
+        ]
+        assert [replace(job, **_OTHER) for job in written] == [
+            replace(single[number % len(calls)], **_OTHER) for number in some
+        ]
+        assert [chain.type_name for chain in chains] == [note.name] * len(many)
+        assert [job.seq for job in written] == sorted(job.seq for job in written)
+        assert all(job.chain_id == job.id for job in written)
+        page = await settled(place.client.list_jobs(queue=single[0].queue, limit=1_000))
+        assert len(page.items) == len(many) + len(single)
+
+
 async def test_whoever_has_more_to_say_is_sent_as_a_document(place: Place, statements: list[str]) -> None:
     """Later times and rarer options."""
 
@@ -93,7 +121,7 @@ async def test_whoever_has_more_to_say_is_sent_as_a_document(place: Place, state
     calls = [wait.call(number) for number in range(MANY)]
     for options in ({"delay": 60}, {"tenant": "acme"}, {"flags": ["f"]}, {"partition_key": "k"}):
         await settled(place.client.enqueue_many(calls, **options))
-    assert not {*statements} & {*_BULK.values()}
+    assert not {*statements} & {*_BULK.values(), *_ALIKE.values()}
 
 
 async def test_a_transaction_of_the_user_s_has_them_or_not(place: Place, statements: list[str]) -> None:
@@ -107,7 +135,7 @@ async def test_a_transaction_of_the_user_s_has_them_or_not(place: Place, stateme
     await settled(connection.rollback())
     await settled(connection.close())
     assert await place.jobs() == []
-    assert not {*statements} & {*_BULK.values()}
+    assert not {*statements} & {*_BULK.values(), *_ALIKE.values()}
 
 
 class _Severed:
@@ -138,7 +166,7 @@ async def test_a_connection_lost_amid_the_lines(
     """All of them are there once, under the ids that the caller gets."""
     url, backdoor = postgres_database
     severed = _Severed(backdoor)
-    monkeypatch.setattr("holdfast.operations.enqueue_jobs.copied_lines", severed(copied_lines))
+    monkeypatch.setattr("holdfast.operations.enqueue_jobs.alike_lines", severed(alike_lines))
     app = App(url, notify=False)
 
     @app.job(queue="severed")

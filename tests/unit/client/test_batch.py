@@ -72,11 +72,34 @@ def test_only_the_first_try_can_be_sure_that_nothing_is_there(call: Call[Any]) -
         assert next(batch.write(None)).name == "enqueue_jobs"
 
 
-@pytest.mark.parametrize(("bulk", "name"), [(Bulk.LINES, "copy_jobs"), (Bulk.ROWS, "insert_rows")])
-def test_many_go_as_the_store_takes_them(call: Call[Any], bulk: Bulk, name: str) -> None:
+@pytest.mark.parametrize(
+    ("bulk", "alike", "mixed"),
+    [(Bulk.LINES, "copy_jobs", "copy_jobs"), (Bulk.ROWS, "insert_alike", "insert_rows"), (None, *["insert_jobs"] * 2)],
+)
+def test_many_go_as_the_store_takes_them(call: Call[Any], bulk: Bulk | None, alike: str, mixed: str) -> None:
     """The first time; what they are told the second time depends on what is there."""
-    batch = Batch([call] * MANY, {}, Ids(), _known(call))
-    assert [next(batch.write(None, bulk)).name for _ in range(2)] == [name, "enqueue_jobs"]
+    batch = Batch([call] * MANY, {"queue": "q"}, Ids(), _known(call))
+    assert [next(batch.write(None, bulk)).name for _ in range(2)] == [alike, "enqueue_jobs"]
+    batch = Batch([call] * MANY + [call.options(priority=1)], {"queue": "q"}, Ids(), _known(call))
+    assert [next(batch.write(None, bulk)).name for _ in range(2)] == [mixed, "enqueue_jobs"]
+
+
+@pytest.mark.parametrize("bulk", Bulk)
+def test_what_all_have_does_not_make_plain_what_is_not(call: Call[Any], bulk: Bulk) -> None:
+    """Options of the whole enqueue that need a document of each."""
+    for options in ({"delay": 1}, {"tenant": "t"}, {"partition_key": "k"}, {"blockers": [new_id()]}, {"expires": 1}):
+        batch = Batch([call] * MANY, options, Ids(), _known(call))  # type: ignore[arg-type]  # literal options
+        assert next(batch.write(None, bulk)).name not in {"copy_jobs", "insert_alike", "insert_rows"}
+
+
+def test_what_is_sent_again_is_what_was_sent(call: Call[Any]) -> None:
+    """Under the same ids, and with the options of the enqueue."""
+    batch = Batch([call] * 3, {"queue": "q"}, Ids(), _known(call))
+    statement = next(batch.write(None, Bulk.ROWS))
+    assert statement.rows is not None
+    ids = [values[0] for _, pieces in statement.rows() for values in pieces]
+    assert [(document.id, document.queue) for document in batch.documents] == [(job_id, "q") for job_id in ids]
+    assert [chain.id for chain in answered(batch, existing=[])] == ids
 
 
 def test_existing_jobs_are_kept(call: Call[Any]) -> None:
@@ -121,6 +144,7 @@ def test_work(call: Call[Any]) -> None:
     batch = Batch([call, call.options(queue="b"), call], {}, Ids(), _known(call))
     assert batch.work == {"default": 2, "b": 1}
     assert batch.is_all_told
+    assert Batch([call, call], {"queue": "q"}, Ids(), _known(call)).work == {"q": 2}
 
 
 def test_silent_work(call: Call[Any]) -> None:
@@ -129,5 +153,6 @@ def test_silent_work(call: Call[Any]) -> None:
     assert batch.work == {"b": 1}
     assert not batch.is_all_told
     assert Batch([call.options(notify=False)], {}, Ids(), _known(call)).work == {}
+    assert Batch([call, call], {"notify": False}, Ids(), _known(call)).work == {}
     with pytest.raises(InvalidOption, match="notify"):
         Batch([call], {"notify": "no"}, Ids(), _known(call))  # type: ignore[typeddict-item]  # that is the point

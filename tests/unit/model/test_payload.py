@@ -56,6 +56,11 @@ class Struct(msgspec.Struct):
     when: datetime
 
 
+class Flat(msgspec.Struct, forbid_unknown_fields=True):
+    number: float
+    text: str
+
+
 class Order(pydantic.BaseModel):
     number: int
     total: Decimal
@@ -186,6 +191,13 @@ def _deep(levels: int) -> object:
         (Literal["a"], "b", "b"),
         (Annotated[int, msgspec.Meta(ge=0)], -1, "0"),
         (None, 1, "null"),
+        (Flat, {"number": math.nan, "text": ""}, "nan at $.number"),
+        (Flat, {"number": 1, "text": math.inf}, "inf at $.text"),
+        (Flat, {"number": 1, "text": "", math.nan: 2}, "nan at $ (key)"),
+        (Flat, {"number": 1, "text": "null", "more": -math.inf}, "-inf at $.more"),
+        (Flat, {"number": 1, "text": None}, "$.text"),
+        (Flat, {"number": 1, "text": "\x00"}, "U+0000"),
+        (Flat, {"number": _deep(400), "text": "null"}, "$.number"),
     ],
     ids=lambda value: f"{type(value).__name__}",
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 
 from holdfast.model.call import JobDocument
-from holdfast.operations.copied_lines import copied_lines
+from holdfast.operations.alike_jobs import AlikeJobs
+from holdfast.operations.copied_lines import alike_lines, copied_lines
 
 
 def test_nothing_in_a_job_ends_a_line_or_a_column() -> None:
@@ -30,3 +33,18 @@ def test_many_lines_come_in_order() -> None:
     lines = b"".join(parts).decode().splitlines()
     assert [line.split("\t")[0] for line in lines] == [job.id for job in jobs]
     assert {line.split("\t", 2)[2] for line in lines} == {"t\tt\tq\t0\t1\t\\N\t\\N\t\\N"}
+
+
+_ODD = ["plain", "a\\b", "a\tb", "a\nb", "a\rb", "é"]
+
+
+@pytest.mark.parametrize("odd_id", _ODD)
+@pytest.mark.parametrize("odd_input", _ODD)
+def test_alike_jobs_have_the_lines_that_each_has(odd_id: str, odd_input: str) -> None:
+    """Wherever among them there is something to escape."""
+    shared = JobDocument("", "type\\N", Raw(b""), "q\tq", 7, max_attempts=3, headers=Raw(b'{"h": "\\""}'))
+    jobs = [replace(shared, id=f"{number}", input=Raw(b"%d" % number)) for number in range(1_200)]
+    jobs[700].id = odd_id
+    jobs[800].input = Raw(odd_input.encode())
+    alike = AlikeJobs([job.id for job in jobs], [bytes(job.input) for job in jobs], shared)
+    assert list(alike_lines(alike)) == list(copied_lines(jobs))

@@ -39,7 +39,7 @@ def test_rows_go_in_one_statement() -> None:
     (statement,) = insert_jobs([_NOW] * 212, None, Bulk.ROWS)
     assert statement.name == "insert_rows"
     assert statement.rows is not None
-    assert [size for size, _ in statement.rows()] == [100, 10, 1]
+    assert [size for size, _ in statement.rows()] == [200, 5, 1]
 
 
 def test_many_go_as_lines() -> None:
