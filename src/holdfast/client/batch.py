@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import cached_property
-from itertools import compress
 from typing import Any, TypeVar
 
 from holdfast.errors import InvalidOption, UnknownJobType
@@ -53,21 +50,26 @@ class Batch:
         self.given_ids: set[str] = set()
         self._is_guarded = False
         #: documents of these are not made before they are asked for
-        self._alike = self._find_alike()
+        self._alike = self._find_alike() if len(self.calls) > 1 else None
+        self._documents: list[JobDocument] | None = None
         if self._alike is None:
             self._check_given(ids)
             self._check_special(ids)
         #: so that none of these jobs can exist already
         self._is_fresh = not self.given_ids
 
-    @cached_property
+    @property
     def documents(self) -> list[JobDocument]:
-        return [call.document(job_id, self._options) for call, job_id in zip(self.calls, self._generated, strict=True)]
+        """One of each job."""
+        if self._documents is None:
+            self._documents = [
+                call.document(job_id, self._options) for call, job_id in zip(self.calls, self._generated, strict=True)
+            ]
+        return self._documents
 
     def _find_alike(self) -> AlikeJobs | None:
         """All of them, if nothing but the type and the options of the whole enqueue says what they are."""
-        is_alone = len(self.calls) < 2  # noqa: PLR2004 - one is always like itself
-        if is_alone or len({call.job_type for call in self.calls}) > 1:
+        if len({call.job_type for call in self.calls}) > 1:
             return None
         if any(call.options_given or call.defaults for call in self.calls):
             return None
@@ -103,7 +105,11 @@ class Batch:
         """How many jobs of which queue somebody should be told of."""
         if self._alike is not None:
             return {self._alike.shared.queue: len(self.calls)} if self.is_all_told else {}
-        return dict(Counter(document.queue for document in compress(self.documents, self._told)))
+        counts: dict[str, int] = {}
+        for document, is_told in zip(self.documents, self._told, strict=True):
+            if is_told:
+                counts[document.queue] = counts.get(document.queue, 0) + 1
+        return counts
 
     @property
     def woken(self) -> set[str]:

@@ -64,6 +64,7 @@ def _insert_job(job: JobDocument, channel: str | None) -> Statement:
             "channel": channel,
             **_shared(job),
         },
+        is_whole=True,
     )
 
 

@@ -21,6 +21,8 @@ class Statement(msgspec.Struct, frozen=True):
 
     `lines` is what follows a COPY, and `rows` are the values of a repeated statement: by how many rows it has (the
     literal of that name), a piece for each time, all of one `:now`. Only stores that say so by `bulk` can send them.
+
+    `is_whole`: it is all that its verb does and one part, so that without a transaction it happens or not all the same.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Statement(msgspec.Struct, frozen=True):
     slots: Mapping[str, tuple[str, ...]] = {}
     lines: Callable[[], Iterable[bytes]] | None = None
     rows: Callable[[], Iterable[tuple[int, Iterable[Sequence[object]]]]] | None = None
+    is_whole: bool = False
 
 
 class Bulk(Enum):

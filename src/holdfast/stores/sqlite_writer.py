@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import ClientClosed, DatabaseBusy
 from holdfast.operations.drive import drive
-from holdfast.operations.statement import Verb
+from holdfast.operations.statement import Rows, Statement, Verb
 from holdfast.stores.sqlite_connection import BUSY_SECONDS, execute, patiently, translated
 
 if TYPE_CHECKING:
@@ -212,12 +212,20 @@ class SqliteWriter:
 
     def _transaction(self, connection: sqlite3.Connection, batch: list[_Item]) -> None:
         deadline = min(item.deadline for item in batch)
-        patiently(lambda: connection.execute("BEGIN IMMEDIATE"), deadline)
+
+        def run(statement: Statement) -> Rows:
+            if not connection.in_transaction:
+                if statement.is_whole:
+                    return patiently(lambda: execute(connection, self._store, statement), deadline)
+                patiently(lambda: connection.execute("BEGIN IMMEDIATE"), deadline)
+            return execute(connection, self._store, statement)
+
         try:
-            results = [
-                drive(item.verb(), lambda statement: execute(connection, self._store, statement)) for item in batch
-            ]
-            patiently(lambda: connection.execute("COMMIT"), deadline)
+            if len(batch) > 1:
+                patiently(lambda: connection.execute("BEGIN IMMEDIATE"), deadline)
+            results = [drive(item.verb(), run) for item in batch]
+            if connection.in_transaction:
+                patiently(lambda: connection.execute("COMMIT"), deadline)
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
