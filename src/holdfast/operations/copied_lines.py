@@ -12,7 +12,7 @@ from holdfast.operations.alike_jobs import AlikeJobs
 #: from so many jobs on: it takes some round trips more, which a few do not make up for
 MANY: Final = 500
 #: sent together, so that the server works on some while others are written
-_LINES_AT_ONCE: Final = 500
+_LINES_AT_ONCE: Final = 200
 _NULL: Final = "\\N"
 _SPECIAL: Final = ("\\", "\n", "\t", "\r")
 

@@ -8,6 +8,7 @@ from holdfast.model.call import JobDocument
 from holdfast.operations.copied_lines import MANY
 from holdfast.operations.enqueue_jobs import insert_jobs, may_run_now
 from holdfast.operations.statement import Bulk
+from holdfast.sql import SqlLibrary, Style
 
 _NOW = JobDocument("1", "t", Raw(b"1"), "q")
 _LATER = [
@@ -32,6 +33,15 @@ def test_one_goes_alone() -> None:
     """Whatever the store takes, and whenever it is to run."""
     for job in (_NOW, *_LATER):
         assert _names([job], None) == _names([job], Bulk.ROWS) == _names([job], Bulk.LINES, "c") == ["insert_job"]
+
+
+def test_one_is_all_there_is_to_do() -> None:
+    """One statement of one part, so that SQLite's writer may leave the transaction away; no other says so."""
+    (statement,) = insert_jobs([_NOW], "c")
+    assert statement.is_whole
+    for dialect in ("postgres", "sqlite"):
+        assert len(SqlLibrary(dialect, "main", "", Style.NAMED).script(statement.name).parts) == 1
+    assert not any(statement.is_whole for statement in insert_jobs([_NOW] * MANY, "c", Bulk.LINES))
 
 
 def test_rows_go_in_one_statement() -> None:

@@ -16,9 +16,15 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 import pytest
+from msgspec import Raw
 
 from holdfast import App
-from holdfast.errors import DatabaseBusy
+from holdfast.errors import DatabaseBusy, StoreError
+from holdfast.model.call import JobDocument
+from holdfast.model.ids import new_id
+from holdfast.model.job_filter import JobFilter
+from holdfast.operations.enqueue_jobs import insert_jobs
+from holdfast.operations.list_jobs import list_jobs
 from holdfast.operations.list_workers import list_workers
 from holdfast.operations.statement import Operation
 from holdfast.operations.worker_life import WorkerIdentity, register_worker
@@ -118,6 +124,58 @@ def test_who_comes_meanwhile_is_served_together(store: SyncStore) -> None:
     assert _workers(store) == {"first", "w0", "w1", "w2", "w3"}
 
 
+def _whole(job_id: str) -> Operation[None]:
+    return insert_jobs([JobDocument(job_id, "t", Raw(b"1"), "q")], None)
+
+
+def _jobs(store: SyncStore) -> set[str]:
+    return {job.id for job in store.run(lambda: list_jobs(JobFilter()), read_only=True).items}
+
+
+def test_a_whole_statement_needs_no_transaction(store: SyncStore) -> None:
+    """Unless others share one with it."""
+    store.run(lambda: _whole("first"))
+    texts: list[str] = []
+    connection = store.writer._connection  # type: ignore[attr-defined]  # as above
+    connection.set_trace_callback(lambda text: texts.append(text) if text.startswith(("BEGIN", "COMMIT")) else None)
+    store.run(lambda: _whole("alone"))
+    assert texts == []
+    is_writing, may_go_on = threading.Event(), threading.Event()
+    with ThreadPoolExecutor(3) as pool:
+        ahead = pool.submit(store.run, lambda: _registration("ahead", lambda: (is_writing.set(), may_go_on.wait())))
+        is_writing.wait()
+        others = [pool.submit(store.run, partial(_whole, name)) for name in ("a", "b")]
+        wait_for(lambda: len(store.writer._items) == 2, "both in line")  # type: ignore[attr-defined]  # as above
+        may_go_on.set()
+        for each in (ahead, *others):
+            each.result(5)
+    connection.set_trace_callback(None)
+    assert texts == ["BEGIN IMMEDIATE", "COMMIT"] * 2
+    assert _jobs(store) == {"first", "alone", "a", "b"}
+
+
+def test_a_whole_statement_waits_for_the_lock(store: SyncStore, sqlite_path: Path) -> None:
+    """That another process has, as a transaction does; it is written once."""
+    with contextlib.closing(sqlite3.connect(sqlite_path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(store.run, lambda: _whole("late"))
+            with pytest.raises(TimeoutError):
+                waiting.result(0.1)
+            other.execute("COMMIT")
+            waiting.result(5)
+    assert _jobs(store) == {"late"}
+
+
+def test_a_whole_statement_that_is_refused(store: SyncStore) -> None:
+    """Leaves nothing, and the next one is written."""
+    store.run(lambda: _whole("there"))
+    with pytest.raises(StoreError):
+        store.run(lambda: _whole("there"))
+    store.run(lambda: _whole("next"))
+    assert _jobs(store) == {"there", "next"}
+
+
 def test_a_write_amid_a_write_of_the_same_thread(store: SyncStore) -> None:
     """As a signal handler may try: it could wait for itself only."""
     refused: list[DatabaseBusy] = []
@@ -158,7 +216,8 @@ class _Interruption:
                 raise KeyboardInterrupt
 
 
-def test_ctrl_c_at_any_moment(store: SyncStore) -> None:
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_ctrl_c_at_any_moment(store: SyncStore, *, is_whole: bool) -> None:
     """Of a write from its first step to its last: others write as before, also in other threads."""
     store.run(lambda: _registration("before"))
     for number in itertools.count(1):
@@ -166,7 +225,7 @@ def test_ctrl_c_at_any_moment(store: SyncStore) -> None:
         with contextlib.suppress(KeyboardInterrupt):
             sys.settrace(interruption)
             try:
-                store.run(lambda: _registration("interrupted"))
+                store.run(lambda: _whole(new_id()) if is_whole else _registration("interrupted"))
             finally:
                 sys.settrace(None)
         if not interruption.has_come:
