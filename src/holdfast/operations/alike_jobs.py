@@ -16,11 +16,8 @@ class AlikeJobs(msgspec.Struct, frozen=True):
     inputs: Sequence[bytes]
     shared: JobDocument
 
-    def texts(self, start: int, end: int) -> list[str]:
-        """The inputs of some.
 
-        Decoded in one piece, which takes a quarter of the time; JSON of the application's own may have line ends in it.
-        """
-        some = self.inputs[start:end]
-        texts = b"\n".join(some).decode().split("\n")
-        return texts if len(texts) == len(some) else [str(each, "utf-8") for each in some]
+def texts_of(inputs: Sequence[bytes | msgspec.Raw]) -> list[str]:
+    """Decoded in one piece, in a quarter of the time; JSON of the application's own may have line ends in it."""
+    texts = b"\n".join(inputs).decode().split("\n")
+    return texts if len(texts) == len(inputs) else [str(each, "utf-8") for each in inputs]

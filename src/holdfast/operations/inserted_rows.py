@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Final
 
 from holdfast.model.call import JobDocument
-from holdfast.operations.alike_jobs import AlikeJobs
+from holdfast.operations.alike_jobs import AlikeJobs, texts_of
 
 Pieces = Iterator[tuple[int, Iterator[list[object]]]]
 
@@ -39,14 +39,14 @@ def _cut(count: int) -> Iterator[tuple[int, range]]:
 
 def _values(jobs: Sequence[JobDocument]) -> list[object]:
     values: list[object] = []
-    for job in jobs:
+    for job, text in zip(jobs, texts_of([job.input for job in jobs]), strict=True):
         headers = None if job.headers is None else str(job.headers, "utf-8")
         values += (
-            *(job.id, job.type_name, job.queue, job.priority, str(job.input, "utf-8")),
+            *(job.id, job.type_name, job.queue, job.priority, text),
             *(job.max_attempts, job.timeout_ms, headers),
         )
     return values
 
 
 def _alike_values(jobs: AlikeJobs, start: int, end: int) -> list[object]:
-    return list(chain.from_iterable(zip(jobs.ids[start:end], jobs.texts(start, end), strict=True)))
+    return list(chain.from_iterable(zip(jobs.ids[start:end], texts_of(jobs.inputs[start:end]), strict=True)))

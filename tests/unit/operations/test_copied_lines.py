@@ -29,7 +29,7 @@ def test_many_lines_come_in_order() -> None:
     """In parts, so that the server can begin."""
     jobs = [JobDocument(str(number), "t", Raw(b"1"), "q") for number in range(1_200)]
     parts = list(copied_lines(jobs))
-    assert len(parts) == 3
+    assert len(parts) == 6
     lines = b"".join(parts).decode().splitlines()
     assert [line.split("\t")[0] for line in lines] == [job.id for job in jobs]
     assert {line.split("\t", 2)[2] for line in lines} == {"t\tt\tq\t0\t1\t\\N\t\\N\t\\N"}

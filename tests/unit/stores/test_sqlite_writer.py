@@ -141,14 +141,20 @@ def test_a_whole_statement_needs_no_transaction(store: SyncStore) -> None:
     store.run(lambda: _whole("alone"))
     assert texts == []
     is_writing, may_go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        is_writing.set()
+        may_go_on.wait()
+
     with ThreadPoolExecutor(3) as pool:
-        ahead = pool.submit(store.run, lambda: _registration("ahead", lambda: (is_writing.set(), may_go_on.wait())))
+        ahead = pool.submit(store.run, lambda: _registration("ahead", hold))
         is_writing.wait()
         others = [pool.submit(store.run, partial(_whole, name)) for name in ("a", "b")]
         wait_for(lambda: len(store.writer._items) == 2, "both in line")  # type: ignore[attr-defined]  # as above
         may_go_on.set()
-        for each in (ahead, *others):
-            each.result(5)
+        ahead.result(5)
+        for other in others:
+            other.result(5)
     connection.set_trace_callback(None)
     assert texts == ["BEGIN IMMEDIATE", "COMMIT"] * 2
     assert _jobs(store) == {"first", "alone", "a", "b"}
