@@ -80,6 +80,8 @@ class Batch:
 
     def _check_special(self, ids: Ids) -> None:
         special = [(document, document.more) for document in self.documents if document.more is not None]
+        if not special:
+            return
         for _, more in special:
             if more.blockers:
                 more.blockers = [ids.check(each, "blockers") for each in more.blockers]

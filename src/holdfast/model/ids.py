@@ -37,6 +37,8 @@ def new_ids(count: int) -> list[str]:
     The noise of a batch is one call to the operating system; more than 4,096 borrow from the next millisecond.
     """
     global _last_millisecond, _counter
+    if count == 1:
+        return [_one_id()]
     variants, randoms = _noise(count)
     ids: list[str] = []
     with _lock:
@@ -55,6 +57,21 @@ def new_ids(count: int) -> list[str]:
             counter += len(places)
         _last_millisecond, _counter = millisecond, counter
     return ids
+
+
+def _one_id() -> str:
+    """The same for one alone, in half of the time."""
+    global _last_millisecond, _counter
+    noise = os.urandom(8)
+    with _lock:
+        millisecond, counter = time.time_ns() // 1_000_000, 0
+        if millisecond <= _last_millisecond:
+            millisecond, counter = _last_millisecond, _counter
+        if counter == _COUNTER_LIMIT:
+            millisecond, counter = millisecond + 1, 0
+        _last_millisecond, _counter = millisecond, counter + 1
+    digits = noise.hex()
+    return f"{_clock_part(millisecond)}{counter:03x}-{'89ab'[noise[0] >> 6]}{digits[1:4]}-{digits[4:]}"
 
 
 def _noise(count: int) -> tuple[list[str], list[str]]:

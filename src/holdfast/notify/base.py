@@ -110,4 +110,4 @@ class Silence:
 
 def counted(work: Iterable[str]) -> dict[str, int]:
     """How much work is in which queue: one where nobody has counted."""
-    return dict(work) if isinstance(work, Mapping) else dict.fromkeys(work, 1)
+    return dict(work) if isinstance(work, (dict, Mapping)) else dict.fromkeys(work, 1)

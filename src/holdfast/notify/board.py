@@ -123,6 +123,8 @@ class Board:
         Who does not wait looks once more before it does: it may have looked just before the jobs came.
         """
         with self._lock:
+            if not self._subscribers:
+                return
             chosen = [subscriber for subscriber in self._subscribers if queue in subscriber.queues]
             if count is not None:
                 idle = [subscriber for subscriber in self._idle if queue in subscriber.queues]

@@ -85,12 +85,12 @@ def _queues(jobs: Iterable[JobDocument]) -> list[str]:
 
 def are_insertable(jobs: Iterable[JobDocument]) -> bool:
     """Whether none has an option that the shorter statement does not know; a tenant's may have to take turns."""
-    return all(job.more is None and job.tenant is None for job in jobs)
+    return not [job for job in jobs if job.more is not None or job.tenant is not None]
 
 
 def may_run_now(jobs: Iterable[JobDocument]) -> bool:
     """All of them: statements that have no times for each job know one for all."""
-    return all(job.scheduled_at is None and job.delay_ms is None for job in jobs)
+    return not [job for job in jobs if job.scheduled_at is not None or job.delay_ms is not None]
 
 
 def may_go_alike(jobs: AlikeJobs, bulk: Bulk | None) -> bool:

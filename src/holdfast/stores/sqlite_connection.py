@@ -86,7 +86,7 @@ def execute(connection: sqlite3.Connection, store: SqliteStore, statement: State
                 text = store.library.script(statement.name, {"rows": size}, statement.slots).parts[0].text
                 connection.executemany(text, ([*first, *values] for values in pieces))
             continue
-        cursor = connection.execute(part.text, {name: parameters[name] for name in part.parameters})
+        cursor = connection.execute(part.text, parameters)  # which may have more than it names
         if cursor.description is not None:
             rows = cursor.fetchall()
             if rows:

@@ -58,6 +58,17 @@ def test_clock_that_steps_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first < new_id()
 
 
+def test_more_than_a_millisecond_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One by one and together, while the clock stands still."""
+    now = time.time_ns() + 10**9
+    monkeypatch.setattr(time, "time_ns", lambda: now)
+    made = [new_id() for _ in range(5_000)]
+    made += new_ids(5_000)
+    made += [new_id() for _ in range(5_000)]
+    assert all(first < second for first, second in itertools.pairwise(made))
+    assert {uuid.UUID(job_id).variant for job_id in made} == {uuid.RFC_4122}
+
+
 def test_no_ids() -> None:
     """None asked for, none made."""
     assert new_ids(0) == []
@@ -65,7 +76,11 @@ def test_no_ids() -> None:
 
 def test_random_part_differs() -> None:
     """Two processes that count alike would still differ: the last 62 bits are noise."""
-    assert len({uuid.UUID(job_id).int & (1 << 62) - 1 for job_id in new_ids(1_000)}) == 1_000
+    for made in (new_ids(1_000), [new_id() for _ in range(1_000)]):
+        noise = [uuid.UUID(job_id).int & (1 << 62) - 1 for job_id in made]
+        assert len(set(noise)) == 1_000
+        for bit in range(62):
+            assert 350 < sum(each >> bit & 1 for each in noise) < 650
 
 
 @pytest.mark.parametrize("spelling", [str, uuid.UUID, str.upper, lambda text: f"urn:uuid:{text}", lambda t: f"{{{t}}}"])
