@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 import pytest
 from msgspec import Raw
 from msgspec.structs import replace
@@ -36,15 +39,31 @@ def test_many_lines_come_in_order() -> None:
 
 
 _ODD = ["plain", "a\\b", "a\tb", "a\nb", "a\rb", "é"]
+_MEANS = {"\\": "\\", "n": "\n", "t": "\t", "r": "\r"}
+
+
+def _read(parts: Iterable[bytes]) -> list[list[str]]:
+    """As PostgreSQL reads lines: their columns, and in these what is escaped."""
+    lines = b"".join(parts).decode().removesuffix("\n").split("\n")
+    assert not any("\r" in line for line in lines)
+    return [
+        [text if text == "\\N" else re.sub(r"\\(.)", lambda match: _MEANS[match[1]], text) for text in line.split("\t")]
+        for line in lines
+    ]
 
 
 @pytest.mark.parametrize("odd_id", _ODD)
 @pytest.mark.parametrize("odd_input", _ODD)
 def test_alike_jobs_have_the_lines_that_each_has(odd_id: str, odd_input: str) -> None:
     """Wherever among them there is something to escape."""
-    shared = JobDocument("", "type\\N", Raw(b""), "q\tq", 7, max_attempts=3, headers=Raw(b'{"h": "\\""}'))
-    jobs = [replace(shared, id=f"{number}", input=Raw(b"%d" % number)) for number in range(1_200)]
-    jobs[700].id = odd_id
-    jobs[800].input = Raw(odd_input.encode())
+    shared = JobDocument("", "type\\N", Raw(b""), "q", 7, max_attempts=3, headers=Raw(b'{"h": "\\""}'))
+    jobs = [replace(shared, id=f"{number}", input=Raw(b"%d" % number)) for number in range(600)]
+    jobs[300].id = odd_id
+    jobs[500].input = Raw(odd_input.encode())
     alike = AlikeJobs([job.id for job in jobs], [bytes(job.input) for job in jobs], shared)
-    assert list(alike_lines(alike)) == list(copied_lines(jobs))
+    lines = list(alike_lines(alike))
+    assert lines == list(copied_lines(jobs))
+    assert _read(lines) == [
+        [*(job.id, job.id, "type\\N", "type\\N", "q", "7", str(job.input, "utf-8")), *("3", "\\N", '{"h": "\\""}')]
+        for job in jobs
+    ]
