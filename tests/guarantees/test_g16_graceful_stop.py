@@ -105,10 +105,11 @@ def test_prefetched_jobs_go_back_to_their_places(crew: Crew, database: Database)
 @EXPENSIVE
 def test_another_worker_takes_over_at_once(crew: Crew, database: Database) -> None:
     """Stopped under load: the next worker finishes everything though no lease can expire and nobody can look dead."""
-    jobs = 3_000
-    with crew.jobs.app.client() as client:
-        client.enqueue_many([crew.jobs.note.call(number=n, pause=0.002) for n in range(jobs)])
-    for _ in range(3):
+    rounds, jobs = 3, 1_000
+    for number in range(rounds):
+        # In each round, so that there is enough however long a worker goes on that is told to stop.
+        with crew.jobs.app.client() as client:
+            client.enqueue_many([crew.jobs.note.call(number=number * jobs + n, pause=0.002) for n in range(jobs)])
         seen = len(crew.ledger.read("finished"))
         worker = crew.start(SLOW_TO_SUSPECT)
         crew.ledger.wait("finished", seen + 300)
@@ -117,7 +118,7 @@ def test_another_worker_takes_over_at_once(crew: Crew, database: Database) -> No
 
     crew.start(SLOW_TO_SUSPECT)
 
-    assert database.wait_finished() == {"completed": jobs}
+    assert database.wait_finished() == {"completed": rounds * jobs}
     assert {(row.attempt, row.crash_count) for row in database.jobs()} == {(1, 0)}
     assert crew.ledger.finished_twice() == []
 
