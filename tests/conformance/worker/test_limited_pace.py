@@ -175,8 +175,7 @@ async def test_who_was_full_when_it_asked_does_not_wait_for_its_next_ask(live_gr
     started: list[float] = []
 
     async def work(_: Hand) -> None:
-        while not gate.is_set():
-            await asyncio.sleep(0.01)
+        await gate.wait()
 
     async def late(_: Hand) -> None:
         started.append(time.monotonic())
