@@ -13,7 +13,6 @@ import signal
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Final
 
@@ -66,12 +65,16 @@ class BlockedLoop:
         is_ended = not self._hear(None)
         while not is_ended:
             reacted = threading.Event()
-            asked_at = time.monotonic()
-            with suppress(RuntimeError):  # it is closed: nothing blocks it any more
+            looks = 0
+            try:
                 self._loop.call_soon_threadsafe(reacted.set)
+            except RuntimeError:
+                return  # it is closed: nothing blocks it any more
             while not is_ended and not reacted.is_set():
                 is_ended = not self._hear(_LOOK_SECONDS)
-                if time.monotonic() - max(asked_at, self._counts_from) >= self._patience:
+                # Not by the time that has gone by: a process that was stopped and goes on has blocked nobody.
+                looks += time.monotonic() >= self._counts_from
+                if not is_ended and looks * _LOOK_SECONDS >= self._patience:
                     self._end()
             is_ended = is_ended or not self._hear(_LOOK_SECONDS)
 
