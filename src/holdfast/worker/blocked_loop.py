@@ -54,7 +54,10 @@ class BlockedLoop:
         self._thread.join()
 
     def signalled(self, number: int, _: object) -> None:
-        """Handles signals; Python calls it in the middle of whatever blocks the loop."""
+        """Handles signals; Python calls it in the middle of whatever blocks the loop.
+
+        Of two in the same moment the kernel may give one to another thread: that one is heard when Python has a turn.
+        """
         self._requests.put(("signals", 2 if number == signal.SIGQUIT else 1))
 
     def ordered(self, level: int) -> None:
