@@ -99,10 +99,24 @@ def fails_quickly() -> None:
 
 
 @app.job(executor="process", retry=ONCE)
-def forks() -> int:
-    """Both go on, as if each were the handler."""
-    os.fork()
-    return 1
+def forks() -> str:
+    """Both come out of it, as if each were the handler; the parent last."""
+    if (pid := os.fork()) == 0:
+        return "child"
+    os.waitpid(pid, 0)
+    return "parent"
+
+
+@app.job(executor="process", retry=ONCE)
+def uses_its_context_in_a_fork(ctx: SyncContext) -> int:
+    """How the child ended: 3, if it was refused."""
+    if (pid := os.fork()) == 0:
+        try:
+            ctx.progress(1)
+        except RuntimeError:
+            os._exit(3)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 @app.job(executor="process", retry=Retry(max_attempts=2, initial=0))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
@@ -25,6 +28,24 @@ def test_help_names_every_command(command: CommandLine) -> None:
     bare = command.run()
     assert bare.returncode == 2
     assert "Usage: holdfast" in bare.stderr
+
+
+def test_output_that_cannot_be_written_is_told(command: CommandLine) -> None:
+    """A full disk behind the redirection: one line, no traceback, exit code 1."""
+    assert command.run("migrate", "up", "--url", "sqlite:///full.db").returncode == 0
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "holdfast", "migrate", "status", "--url", "sqlite:///full.db"],
+            cwd=command.directory,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("error: the output cannot be written")
+    assert ended.stderr.count("\n") == 1
 
 
 def test_an_unknown_command_is_wrong_usage(command: CommandLine) -> None:

@@ -130,3 +130,31 @@ def test_handlers_of_a_script_are_found(tmp_path: Path, how: list[str]) -> None:
     relative = HEAVY.replace("return 7", "return NUMBER")
     (tmp_path / "shop" / "jobs.py").write_text("from .number import NUMBER\n" + relative + end)
     assert "output 7" in _output(tmp_path, lambda: [sys.executable, *how])
+
+
+FORKING = """
+import os
+import warnings
+from holdfast import App, Retry
+
+warnings.simplefilter("ignore")
+app = App("sqlite:///jobs.db")
+
+@app.job(retry=Retry(max_attempts=1))
+def work() -> str:
+    pid = os.fork()
+    if not pid:
+        return "child"
+    os.waitpid(pid, 0)
+    return "parent"
+
+chain = work.enqueue()
+app.drain(timeout=20)
+print("output", app.shared_client.get_job(chain).output)
+"""
+
+
+def test_what_a_thread_forks_ends_when_it_comes_out_of_the_handler(tmp_path: Path) -> None:
+    """A copy of the worker without its other threads, which would wait for ever."""
+    (tmp_path / "script.py").write_text(FORKING)
+    assert "output parent" in _output(tmp_path, lambda: [sys.executable, "script.py"])

@@ -10,14 +10,16 @@ import signal
 import time
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from tests.crew.database import Database
 from tests.crew.jobs import slow_farewell
-from tests.crew.process import BRISK, Crew
+from tests.crew.process import BRISK, Crew, crew_on
 from tests.crew.supervised import supervised
 from tests.crew.waiting import wait_for
+from tools.hint_servers import ValkeyServer
 
 #: leases so long that nothing in these tests can come back by their end, or by a missing heartbeat
 SLOW_TO_SUSPECT = replace(
@@ -103,10 +105,11 @@ def test_prefetched_jobs_go_back_to_their_places(crew: Crew, database: Database)
 @EXPENSIVE
 def test_another_worker_takes_over_at_once(crew: Crew, database: Database) -> None:
     """Stopped under load: the next worker finishes everything though no lease can expire and nobody can look dead."""
-    jobs = 3_000
-    with crew.jobs.app.client() as client:
-        client.enqueue_many([crew.jobs.note.call(number=n, pause=0.002) for n in range(jobs)])
-    for _ in range(3):
+    rounds, jobs = 3, 1_000
+    for number in range(rounds):
+        # In each round, so that there is enough however long a worker goes on that is told to stop.
+        with crew.jobs.app.client() as client:
+            client.enqueue_many([crew.jobs.note.call(number=number * jobs + n, pause=0.002) for n in range(jobs)])
         seen = len(crew.ledger.read("finished"))
         worker = crew.start(SLOW_TO_SUSPECT)
         crew.ledger.wait("finished", seen + 300)
@@ -115,20 +118,32 @@ def test_another_worker_takes_over_at_once(crew: Crew, database: Database) -> No
 
     crew.start(SLOW_TO_SUSPECT)
 
-    assert database.wait_finished() == {"completed": jobs}
+    assert database.wait_finished() == {"completed": rounds * jobs}
     assert {(row.attempt, row.crash_count) for row in database.jobs()} == {(1, 0)}
     assert crew.ledger.finished_twice() == []
 
 
 @EXPENSIVE
-def test_idle_worker_hears_of_what_was_released(crew: Crew, database: Database) -> None:
-    """It is a minute until it would look by itself."""
+@pytest.mark.parametrize("handler", ["hold", "hold_sync"], ids=["on the loop", "in a thread"])
+def test_idle_worker_hears_of_what_was_released(crew: Crew, database: Database, handler: str) -> None:
+    """It is a minute until it would look by itself; of a thread's job it hears in the last moment of the process."""
+    _take_over(crew, database, handler)
+
+
+@pytest.mark.parametrize("database", ["pg18"], indirect=True)
+def test_last_hint_leaves_before_its_process(database: Database, tmp_path: Path) -> None:
+    """Where another server carries the hints, it is sent when the job is back, and the process waits for that."""
+    with ValkeyServer() as server, crew_on(database.url, tmp_path, notifier=server.url) as crew:
+        _take_over(crew, database, "hold_sync")
+
+
+def _take_over(crew: Crew, database: Database, handler: str) -> None:
     config = replace(SLOW_TO_SUSPECT, poll=timedelta(minutes=1), stop_deadline=timedelta(seconds=0.5))
     workers = [crew.start(config), crew.start(config)]
     for worker in workers:
         database.wait_registered(worker.pid)
     with crew.jobs.app.client() as client:
-        client.enqueue(crew.jobs.hold.call(number=0, gate=str(crew.gate())))
+        client.enqueue(getattr(crew.jobs, handler).call(number=0, gate=str(crew.gate())))
     (first,) = crew.ledger.wait("started", 1)
     busy, idle = sorted(workers, key=lambda worker: worker.pid != first.pid)
 
@@ -158,6 +173,36 @@ def test_second_signal_stops_at_once(crew: Crew, database: Database, number: sig
     assert worker.join() == 0
     assert time.monotonic() - began < 4
     assert {(row.status, row.attempt) for row in database.jobs()} == {("pending", 0)}
+
+
+@EXPENSIVE
+@pytest.mark.parametrize("way", ["deadline", "at once"])
+def test_blocked_loop_is_given_up(crew: Crew, database: Database, way: str) -> None:
+    """An `async def` handler that does not wait: nobody on its loop hears of a signal; its jobs go back all the same.
+
+    Those that waited beside it too, and who is idle hears of them: it is a minute until it would look by itself.
+    """
+    config = replace(SLOW_TO_SUSPECT, poll=timedelta(minutes=1), stop_deadline=timedelta(seconds=0.5))
+    busy = crew.start(config if way == "deadline" else replace(config, stop_deadline=timedelta(minutes=1)))
+    database.wait_registered(busy.pid)
+    with crew.jobs.app.client() as client:
+        client.enqueue(crew.jobs.hold.call(number=0, gate=str(crew.gate())))
+        crew.ledger.wait("started", 1)
+        client.enqueue(crew.jobs.block_loop.call(number=1, seconds=600))
+        crew.ledger.wait("started", 2)
+    idle = crew.start(config)
+    idle_id = database.wait_registered(idle.pid)
+    began = time.monotonic()
+
+    busy.send(signal.SIGTERM if way == "deadline" else signal.SIGQUIT)
+
+    assert busy.join() == 0
+    assert time.monotonic() - began < 15
+    started = crew.ledger.wait("started", 2, pid=idle.pid)
+    assert {entry.number for entry in started} == {0, 1}
+    assert {(row.attempt, row.crash_count) for row in database.jobs()} == {(1, 0)}
+    assert set(database.workers()) == {idle_id}
+    idle.kill()
 
 
 @EXPENSIVE

@@ -576,7 +576,8 @@ class App:
 
         config = with_settings(config or WorkerConfig(), settings)
         self.check_purpose(config)
-        return run_until_signalled(lambda: self.make_worker(config))
+        atexit.register(self.close)
+        return run_until_signalled(lambda: self.make_worker(config), say_farewell=self.close)
 
     def check_purpose(self, config: WorkerConfig) -> None:
         """Raise `WorkerCannotWork` if a worker with these settings would never have anything to do."""

@@ -5,9 +5,12 @@ Exit codes: 0 done, 1 could not be done, 2 the command line is wrong, 130 interr
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
@@ -37,6 +40,8 @@ DONE = 0
 FAILED = 1
 WRONG_USAGE = 2
 INTERRUPTED = 130
+#: what comes of writing to a full disk; that of the database is told otherwise
+_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 _EPILOG = (
     "Every option can be given as an environment variable: HOLDFAST_, the command, the option. "
@@ -105,6 +110,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _log.debug("the error came from here", exc_info=True)
         _complain(str(error))
         return WRONG_USAGE if isinstance(error, InvalidInput) else FAILED
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        _log.debug("the error came from here", exc_info=True)
+        _complain(f"the output cannot be written: {error.strerror}")
+        _forget_output()
+        return FAILED
     return ended if isinstance(ended, int) else DONE
 
 
@@ -116,6 +128,14 @@ def _wrong_usage(error: click.ClickException) -> int:
     if isinstance(error, click.UsageError) and error.ctx is not None:
         click.echo(f"see `{error.ctx.command_path} --help`", err=True)
     return error.exit_code
+
+
+def _forget_output() -> None:
+    """What is left of it would be tried once more, in vain, when Python ends."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _complain(message: str) -> None:

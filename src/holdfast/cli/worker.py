@@ -199,7 +199,10 @@ def _work(target: str, config: WorkerConfig, listen_url: str | None, leash: Leas
         tasks.add(asyncio.create_task(_announce(made, app), name="holdfast-announce"))
         return made
 
-    return run_until_signalled(make_worker, leash)
+    try:
+        return run_until_signalled(make_worker, say_farewell=app.close, leash=leash)
+    finally:
+        app.close()
 
 
 async def _announce(made: Worker, app: App) -> None:

@@ -115,6 +115,8 @@ class NatsNotifier(CountingNotifier):
     async def _send(self, client: Client) -> None:
         work, letters = self._outgoing()
         for queue, count in work.items():
+            # Nobody here waits for it, and as a member we might be given it, and perhaps end before it is passed on.
+            await self._leave(queue)
             hops = self._hops.pop(queue, 0)
             for _ in range(min(count, MOST_TOKENS)):
                 await client.publish(self._subject(queue), f"{hops} {queue}".encode())

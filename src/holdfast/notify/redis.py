@@ -49,7 +49,7 @@ class RedisNotifier(CountingNotifier):
                     await taking
 
     async def _send(self, client: redis.asyncio.Redis, taking: asyncio.Task[None]) -> None:
-        """What is outgoing; and a word to ourselves when somebody waits for a queue that is not asked for yet."""
+        """What is outgoing; and a word to ourselves when what is asked for is not what somebody here waits for."""
         while not self._is_over:
             stirred = asyncio.create_task(self._stir.wait())
             await asyncio.wait([stirred, taking], return_when=asyncio.FIRST_COMPLETED)
@@ -59,6 +59,10 @@ class RedisNotifier(CountingNotifier):
             self._stir.clear()
             work, letters = self._outgoing()
             pipe = client.pipeline(transaction=True)
+            if not self._asked.isdisjoint(work) or not self.board.idle_queues <= self._asked:
+                # Nobody here waits for what is outgoing; asked for by now, it would come back, and perhaps die with us.
+                pipe.rpush(self._inbox_key(self._address), _STIR)
+                pipe.expire(self._inbox_key(self._address), _LETTER_SECONDS)
             for queue, count in work.items():
                 key = self._queue_key(queue)
                 pipe.rpush(key, *[queue] * min(count, MOST_TOKENS))
@@ -69,9 +73,6 @@ class RedisNotifier(CountingNotifier):
                 pipe.rpush(key, letter.text)
                 pipe.ltrim(key, -_MOST_LETTERS, -1)
                 pipe.expire(key, _LETTER_SECONDS)
-            if not self.board.idle_queues <= self._asked:
-                pipe.rpush(self._inbox_key(self._address), _STIR)
-                pipe.expire(self._inbox_key(self._address), _LETTER_SECONDS)
             if len(pipe):
                 await pipe.execute()
 

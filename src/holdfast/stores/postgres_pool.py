@@ -117,14 +117,14 @@ class PostgresPool:
         self._grow()
 
     def _grow(self) -> None:
-        is_wanted = bool(self._waiting) and self._count < self._size and not self._is_closed
+        is_wanted = bool(self._waiting) and self._count < self._size
         if is_wanted and (self._opening is None or self._opening.done()):
             self._opening = asyncio.create_task(self._open(), name="holdfast-connecting")
 
     async def _open(self) -> None:
         """One after the other: those who wait may be served by one that comes back before the next is there."""
         pause = _FIRST_PAUSE_SECONDS
-        while self._waiting and self._count < self._size and not self._is_closed:
+        while self._waiting and self._count < self._size:
             self._count += 1
             try:
                 connection = await self._connect()
@@ -157,7 +157,7 @@ class PostgresPool:
 
     async def close(self) -> None:
         """Those that are in use are closed when they come back."""
-        self._is_closed = True
+        self._is_closed = True  # nobody waits any more, so none is opened either
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NoReturn
 
+from holdfast.worker.blocked_loop import BlockedLoop
 from holdfast.worker.exit_codes import ExitCode
 from holdfast.worker.limits import Limit
 from holdfast.worker.supervisor.leash import Leash
@@ -22,29 +23,37 @@ from holdfast.worker.worker import Worker
 _log = logging.getLogger("holdfast.worker")
 
 _DEAF_SECONDS = 1.0
+#: short: handlers that do not stop work on beside whoever has their jobs now
+_FAREWELL_SECONDS = 0.5
 _SWITCH_SECONDS = 0.0005
 
 
-def run_until_signalled(make_worker: Callable[[], Worker], leash: Leash | None = None) -> int:
+def run_until_signalled(
+    make_worker: Callable[[], Worker], *, say_farewell: Callable[[], None], leash: Leash | None = None
+) -> int:
     """Run until SIGTERM or SIGINT, or a limit of the worker's config; returns the exit code.
 
-    A second signal stops at once, as SIGQUIT does; `leash` is the line to a supervisor.
+    A second signal stops at once, as SIGQUIT does; `leash` is the line to a supervisor. `say_farewell` sends the last
+    hints, if the process must end here and now.
     """
     # SQLite's writer and the lease keeper are threads: with Python's 5 ms each of their steps can wait that long for a
     # busy event loop (SQLite drained 17,100 jobs/s so, 27,300 with this).
     sys.setswitchinterval(_SWITCH_SECONDS)
-    return asyncio.run(_serve(make_worker, leash))
+    return asyncio.run(_serve(make_worker, say_farewell, leash))
 
 
-async def _serve(make_worker: Callable[[], Worker], leash: Leash | None) -> int:
+async def _serve(make_worker: Callable[[], Worker], say_farewell: Callable[[], None], leash: Leash | None) -> int:
     worker = make_worker()
     requests = _StopRequests(worker)
+    blocked = BlockedLoop(worker)
+    blocked.start()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
         loop.add_signal_handler(number, requests.signalled, number)
+        signal.signal(number, blocked.signalled)  # beside it: the loop is woken before Python calls anything
     companions = []
     if leash is not None:
-        leash.listen(requests.ordered, worker.config.stop_deadline)
+        leash.listen(requests.ordered, blocked.ordered, worker.config.stop_deadline)
         companions.append(asyncio.create_task(leash.report(lambda: worker.vitals, worker.started)))
     elif (manager := ServiceManager.from_environment()) is not None:
         requests.heard = manager.say_stopping
@@ -55,7 +64,8 @@ async def _serve(make_worker: Callable[[], Worker], leash: Leash | None) -> int:
         status = _exit_code(worker, is_supervised=leash is not None)
     finally:
         requests.heard()
-        await _leave_the_deaf(worker, status)
+        await _leave_the_deaf(worker, status, say_farewell)
+        blocked.close()
     return status
 
 
@@ -95,20 +105,20 @@ class _StopRequests:
         self.heard()
 
 
-async def _leave_the_deaf(worker: Worker, status: int) -> None:
+async def _leave_the_deaf(worker: Worker, status: int, say_farewell: Callable[[], None]) -> None:
     """The jobs are back in the database; a handler that does not stop must not keep the process."""
     if worker.stuck:
         _log.error("%d handlers or lifespans do not stop; the process ends without them", worker.stuck)
-        _exit(status)
+        _exit(status, say_farewell)
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     for task in rest:
         task.cancel()
     if rest and (deaf := (await asyncio.wait(rest, timeout=_DEAF_SECONDS))[1]):
         _log.error("%d tasks do not react to their cancellation; the process ends without them", len(deaf))
-        _exit(status)
+        _exit(status, say_farewell)
     if not await _are_helpers_idle():
         _log.error("threads of asyncio.to_thread do not end; the process ends without them")
-        _exit(status)
+        _exit(status, say_farewell)
 
 
 async def _are_helpers_idle() -> bool:
@@ -124,7 +134,10 @@ async def _are_helpers_idle() -> bool:
     return not joining.is_alive()
 
 
-def _exit(status: int) -> NoReturn:
+def _exit(status: int, say_farewell: Callable[[], None]) -> NoReturn:
+    leaving = threading.Thread(target=say_farewell, name="holdfast-farewell", daemon=True)
+    leaving.start()
+    leaving.join(_FAREWELL_SECONDS)
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -135,6 +135,8 @@ class ShareKeeper:
             now = time.monotonic()
             held.bucket.started(self._waiting(queue), now)
             room = min(room, math.floor(held.bucket.level(now)))
+            if held.answer.share.wanted == 0 < self._wanted(queue):
+                self._ask_soon(held)  # it had no slot free when it asked
         if room == math.inf:
             return _PLENTY if queue in self._keyed else None
         return int(room)

@@ -17,8 +17,10 @@ from holdfast.model.ids import Ids
 from holdfast.model.schedule import AppSchedules
 from holdfast.notify import Waker
 from holdfast.operations.check_origin import Origin, check_origin
+from holdfast.operations.notify_work import notify_work
 from holdfast.operations.register_types import register_types
-from holdfast.operations.release_jobs import release_orphans
+from holdfast.operations.release_jobs import Orphans, release_orphans
+from holdfast.operations.statement import Operation
 from holdfast.operations.sync_schedules import sync_schedules
 from holdfast.operations.worker_life import WorkerIdentity, register_worker, retire_worker
 from holdfast.stores import Store
@@ -42,6 +44,7 @@ _DEFAULT_SLOTS = {Place.LOOP: 100, Place.THREAD: 20, Place.PROCESS: os.cpu_count
 _START_PATIENCE = 30.0
 _RETIRE_SECONDS = 5.0
 _HURRIED_GRACE = 1.0
+_NOT_GIVEN_BACK = "could not give everything back (%s: %s); others will take it for a crash when the lease has run out"
 
 
 class Closable(Protocol):
@@ -312,14 +315,28 @@ class Worker:
         """Last act: whatever the database still thinks is ours goes back, and we are gone in good order."""
         try:
             async with asyncio.timeout(_RETIRE_SECONDS):
-                orphans = await self._store.run(lambda: release_orphans(self.id, ()))
-                if orphans.woken:
-                    # Whoever stops in a hurry gives back here what runs: others need not wait for their next look.
-                    self._hints.send(orphans.woken)
+                self._tell_of_orphans(await self._store.run(self._give_back))
                 await self._store.run(lambda: retire_worker(self.id))
         except (HoldfastError, TimeoutError) as error:
-            _log.error(
-                "could not give everything back (%s: %s); others will take it for a crash when the lease has run out",
-                type(error).__name__,
-                error,
-            )
+            _log.error(_NOT_GIVEN_BACK, type(error).__name__, error)
+
+    def abandon(self) -> None:
+        """The same from another thread, where the event loop is blocked; the caller ends the process after it."""
+        if not self._is_registered:
+            return
+        try:
+            self._tell_of_orphans(self._lease_store.run(self._give_back))
+            self._lease_store.run(lambda: retire_worker(self.id))
+        except HoldfastError as error:
+            _log.error(_NOT_GIVEN_BACK, type(error).__name__, error)
+
+    def _give_back(self) -> Operation[Orphans]:
+        orphans = yield from release_orphans(self.id, ())
+        if orphans.woken and self._hints.channel is not None:
+            # Here, for the process may end as soon as this is done: who is idle need not wait for its next look.
+            yield from notify_work(self._hints.channel, orphans.woken, is_alone=True)
+        return orphans
+
+    def _tell_of_orphans(self, orphans: Orphans) -> None:
+        if orphans.woken and self._hints.channel is None:
+            self._hints.send(orphans.woken)

@@ -34,14 +34,22 @@ async def _put_orphan(ground: Ground, holder: Worker) -> None:
     )
 
 
+async def _asleep(ground: Ground, worker: Worker) -> None:
+    """Until it has looked, and waits for a hint or its poll."""
+    await asyncio.sleep(0.5)  # whoever begins to listen looks once more
+    assert worker._engine is not None
+    fetcher = worker._engine._fetcher
+    await ground.until(lambda: fetcher.is_asleep and not fetcher._wants_look)
+
+
 async def test_an_unanswered_claim(live_ground: Ground) -> None:
     """Found by the audit of a worker that goes on."""
     ground = live_ground
     async with (
         ground.app.worker(config=replace(BRISK, queues=["ours"], renew=timedelta(seconds=0.5))) as holder,
-        ground.app.worker(config=PATIENT),
+        ground.app.worker(config=PATIENT) as idle,
     ):
-        await asyncio.sleep(0.5)  # the other one has looked, and sleeps
+        await _asleep(ground, idle)
         await _put_orphan(ground, holder)
         await ground.until(lambda: ground.seen)
 
@@ -49,8 +57,8 @@ async def test_an_unanswered_claim(live_ground: Ground) -> None:
 async def test_a_worker_that_leaves(live_ground: Ground) -> None:
     """Given back by its last act."""
     ground = live_ground
-    async with ground.app.worker(config=PATIENT):
+    async with ground.app.worker(config=PATIENT) as idle:
         async with ground.app.worker(config=replace(BRISK, queues=["ours"], renew=timedelta(seconds=20))) as holder:
-            await asyncio.sleep(0.5)
+            await _asleep(ground, idle)
             await _put_orphan(ground, holder)
         await ground.until(lambda: ground.seen)

@@ -402,15 +402,22 @@ async def test_a_slow_hook_does_not_change_the_outcome(ground: Ground) -> None:
     assert job.last_attempt_error.type == "ValueError"
 
 
-async def test_a_handler_that_forks_does_not_answer_for_the_next(ground: Ground) -> None:
+async def test_a_fork_of_a_handler_does_not_answer_for_it(ground: Ground) -> None:
+    """It ends when it comes out of the handler, and has no part in what comes next."""
     forked = await ground.client.enqueue(jobs.forks.call())
     async with ground.app.worker(config=ONE):
-        assert await ground.client.wait(forked, timeout=20) == 1
+        assert await ground.client.wait(forked, timeout=20) == "parent"
         for seconds in (0.1, 0.0, 0.1):
             pid = await ground.client.wait(
                 await ground.client.enqueue(jobs.takes_its_time.call(seconds=seconds)), timeout=20
             )
             assert pid > 1
+
+
+async def test_a_fork_of_a_handler_is_refused_the_context(ground: Ground) -> None:
+    """It would wait for ever: the answer is heard in the handler's own process."""
+    job = await _ended(ground, jobs.uses_its_context_in_a_fork.call())
+    assert (job.output, job.progress) == (3, None)
 
 
 async def test_the_file_is_the_one_of_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,17 @@ def test_who_enqueues_seldom_rides_each_time(clock: Clock) -> None:
         clock.now += 0.011
 
 
+def test_who_was_held_up_by_a_lock_is_not_kept_from_riding(clock: Clock) -> None:
+    """A commit that took half a minute was no ride: what it waited for was not the lock of the notifiers."""
+    notifier = PostgresNotifier("", "holdfast")
+    assert notifier.may_ride_along()
+    clock.now += 30
+    notifier.hint((), has_ridden=True)
+    assert not notifier.may_ride_along()
+    clock.now += 2.01
+    assert notifier.may_ride_along()
+
+
 def test_two_do_not_ride_at_once(clock: Clock) -> None:
     """And a ride of which nobody said how it ended, because it failed, is not the last."""
     notifier = PostgresNotifier("", "holdfast")

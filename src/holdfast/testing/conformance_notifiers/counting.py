@@ -80,6 +80,23 @@ async def who_is_busy_leaves_it_to_others(stand: Stand) -> None:
 
 
 @CASES(lambda stand: stand.is_counting)
+async def who_leaves_does_not_take_its_own_hint_along(stand: Stand) -> None:
+    """A process that waited a moment ago says that it gives work back, and ends: somebody else has the hint."""
+    idle = stand.join().open_waker(["default"])
+    for _ in range(4):
+        here = stand.join()
+        leaving = here.open_waker(["default"])
+        waited = await asleep(leaving)
+        waiting = await asleep(idle)
+        await cancelled([waited])
+        await stand.tell_work(here, {"default": 1})
+        await leaving.close()
+        await asyncio.to_thread(here.close)
+        assert await woken([waiting], PATIENCE / 2) == 1
+    await idle.close()
+
+
+@CASES(lambda stand: stand.is_counting)
 async def hints_that_nobody_takes_are_bounded(stand: Stand) -> None:
     """However much was told while nobody waited, whoever comes then is not woken without end."""
     there = stand.join()

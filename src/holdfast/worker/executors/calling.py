@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from holdfast.errors import DatabaseUnavailable, HoldfastError, InvalidPayload, UnfitOutcomes
@@ -73,6 +75,20 @@ def _call_batch(
 def _read_blockers(attempt: Attempt, equipment: SyncEquipment) -> None:
     with giving_back():
         attempt.blockers = equipment.store.run(lambda: read_blockers(attempt.job.id), read_only=True)
+
+
+def leave_if_forked(pid: int) -> None:
+    """End the process if it is not this one: what a handler forks has no part in what comes after the handler.
+
+    It has no other thread, so it would wait for ever; and every connection is its parent's.
+    """
+    if os.getpid() == pid:
+        return
+    _log.warning("a process that a handler has forked came out of the handler; it ends")
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(0)
 
 
 # --- for every kind ---------------------------------------------------------------------------------------------------

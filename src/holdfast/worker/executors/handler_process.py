@@ -31,7 +31,7 @@ from holdfast.worker.cancellation import Cancellation
 from holdfast.worker.console import open_console
 from holdfast.worker.equipment import Equipment, Hints, handlers_own
 from holdfast.worker.executors import wire
-from holdfast.worker.executors.calling import Interrupted, call
+from holdfast.worker.executors.calling import Interrupted, call, leave_if_forked
 from holdfast.worker.executors.main_guard import importing_main
 from holdfast.worker.executors.tasks import TaskExecutor
 from holdfast.worker.handler import Handler
@@ -124,6 +124,8 @@ class HandlerProcess:
         except Interrupted:
             self._is_interruptible = False
             endings = [None] * len(attempts)
+        finally:
+            leave_if_forked(self._line.pid)
         self._attempts = {}
         self._line.send(wire.Over(run.number, [wire.pack(*pair) for pair in zip(attempts, endings, strict=True)]))
         # Not before: a slow hook does not hold up the outcome.
@@ -200,11 +202,14 @@ class _Line:
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
+        self.pid = os.getpid()
         self._writing = threading.Lock()
         self._numbers = itertools.count()
         self._waiting: dict[int, SimpleQueue[wire.Answer]] = {}
 
     def send(self, message: wire.FromProcess) -> None:
+        if os.getpid() != self.pid:  # it would not hear the answer
+            raise RuntimeError("a process that a handler has forked cannot use the handler's context")
         with self._writing:
             self._connection.sendall(wire.framed(message))
 

@@ -177,7 +177,6 @@ class ProcessLine(asyncio.Protocol):
             case wire.Ready():
                 self._hear_ready(message.number)
             case wire.Over():
-                # A handler that has forked may say so more than once.
                 if message.number == self._number:
                     self._finish(message.endings)
             case wire.Ask():

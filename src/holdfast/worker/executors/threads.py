@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from queue import SimpleQueue
 from holdfast.worker.attempt import Attempt, Ending
 from holdfast.worker.equipment import SyncEquipment
 from holdfast.worker.executors.base import Done
-from holdfast.worker.executors.calling import call
+from holdfast.worker.executors.calling import call, leave_if_forked
 from holdfast.worker.handler import Handler
 from holdfast.worker.hooks import ErrorHook
 
@@ -70,6 +71,7 @@ class ThreadExecutor:
             self._inbox.put(None)
 
     def _serve(self) -> None:
+        pid = os.getpid()
         while (item := self._inbox.get()) is not None:
             attempts, handler = item
             endings: Sequence[Ending]
@@ -79,6 +81,7 @@ class ThreadExecutor:
             except BaseException as error:  # noqa: BLE001 - a mistake of ours must not cost a slot and a job
                 _log.exception("a call in a thread failed outside its handler")
                 endings = [attempt.failure(error) for attempt in attempts]
+            leave_if_forked(pid)
             self._outbox.append((attempts, endings))
             # Many results, one wake-up: the flag is set by threads and cleared by the loop before it empties the box.
             if not self._is_scheduled:

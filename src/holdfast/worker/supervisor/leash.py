@@ -47,14 +47,18 @@ class Leash:
         set_parent_death_signal(signal.SIGTERM)
         return cls(line)
 
-    def listen(self, ordered: Callable[[int], None], stop_deadline: timedelta) -> None:
-        """`ordered` is called in the event loop: with 1 for a graceful stop, 2 for an immediate one."""
+    def listen(self, ordered: Callable[[int], None], noted: Callable[[int], None], stop_deadline: timedelta) -> None:
+        """`ordered` is called in the event loop: with 1 for a graceful stop, 2 for an immediate one.
+
+        `noted` likewise, in the thread that listens.
+        """
         loop = asyncio.get_running_loop()
         # The line tells it from now on, once; the kernel does for each thread of the supervisor that ends, and a second
         # signal means that the jobs go back at once.
         set_parent_death_signal(0)
 
         def order(level: int) -> None:
+            noted(level)
             with contextlib.suppress(RuntimeError):  # the loop has closed: we are on our way out
                 loop.call_soon_threadsafe(ordered, level)
 
