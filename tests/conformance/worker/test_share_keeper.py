@@ -119,7 +119,7 @@ async def test_what_ran_before_the_limit_counts(line: Line, client: Client) -> N
 
 
 async def test_nothing_is_claimed_while_it_asks(line: Line, client: Client) -> None:
-    """Nor asked while it claims."""
+    """Nor asked while it claims; but when it is time to ask, no other claim comes first."""
     client.queues.limit("q", concurrency=3)
     shares = keeper(line)
     await shares.look()
@@ -137,6 +137,9 @@ async def test_nothing_is_claimed_while_it_asks(line: Line, client: Client) -> N
     await shares.look()
     assert line.writes == writes
     shares.claimed("q", 0)
+    assert shares.room("q") == 0
+    shares.look_soon()
+    await shares.look()
     assert shares.room("q") == 3
 
 
