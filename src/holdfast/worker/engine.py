@@ -141,7 +141,7 @@ class Engine:
             at_hand=buffer.count_of,
             ahead=stock.more,
         )
-        permits.most = self._shares.most
+        permits.most, permits.freed = self._shares.most, self._shares.freed
         self.slots.has_enough = stock.is_enough
         self.slots.given_back = self._shares.given_back
         self._fetcher = Fetcher(

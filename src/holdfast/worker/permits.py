@@ -18,6 +18,8 @@ class Permits:
         self._ended: Counter[str] = Counter()
         #: how many handlers of a queue may run here at a time; None: any number
         self.most: Callable[[str], int | None] = lambda _: None
+        #: called when one is put back
+        self.freed: Callable[[str], None] = lambda _: None
 
     def running(self, queue: str) -> int:
         """How many do."""
@@ -40,3 +42,4 @@ class Permits:
         """It has ended, and nothing of it goes on."""
         self._running[queue] -= 1
         self._ended[queue] += 1
+        self.freed(queue)

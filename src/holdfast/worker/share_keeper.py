@@ -44,6 +44,8 @@ _MARGIN_SECONDS = 5.0
 _MARGIN = 0.25
 #: how soon a worker that wants more asks again
 _HUNGRY_SECONDS = 0.5
+#: and whoever has just got another share; then after twice as long, and so on
+_RESTLESS_SECONDS = 0.1
 #: how long a worker keeps what cannot be divided
 _TURN_SECONDS = 30
 #: of a queue that has no limits but those of its concurrency keys
@@ -55,7 +57,7 @@ _BUSY_SECONDS = 0.005
 class _Held:
     """What the worker knows of its share of one queue."""
 
-    __slots__ = ("answer", "asked", "bucket", "is_asking", "is_due", "is_known", "next_ask", "said")
+    __slots__ = ("answer", "asked", "bucket", "is_asking", "is_due", "is_known", "next_ask", "pause", "said")
 
     def __init__(self, worker_id: str, now: float) -> None:
         self.answer = SharedQueue(Limits(), Share(worker_id))
@@ -69,6 +71,8 @@ class _Held:
         self.is_due = False
         self.asked = Moment()
         self.next_ask = now
+        #: between the last two asks
+        self.pause = _RESTLESS_SECONDS
 
 
 class ShareKeeper:
@@ -244,9 +248,18 @@ class ShareKeeper:
     def ended(self, queue: str, count: int = 1) -> None:
         """So many that were claimed have ended, where nobody else counts."""
         self._counted[queue] -= count
+        self.freed(queue)
+
+    def freed(self, queue: str) -> None:
+        """Less is in use: others are to have it, perhaps."""
         held = self._held.get(queue)
-        if held is not None and held.answer.share.permits > held.answer.allowed:
+        if held is None or held.answer.share.permits <= held.answer.allowed or held.is_asking:
+            return
+        if self._in_use(queue) > held.answer.allowed:
             self._ask_soon(held)
+        elif held.next_ask > 0:  # all that was called back
+            held.next_ask = 0.0
+            self._stir.set()
 
     # --- what it does by itself -------------------------------------------------------------------------------------
 
@@ -330,14 +343,19 @@ class ShareKeeper:
     async def _ask(self, queue: str, held: _Held) -> None:
         held.is_asking, held.is_due = True, False
         held.next_ask = time.monotonic() + self._interval
+        had = held.answer.share
         try:
             answer = await self._ask_once(queue, held)
             if answer.is_new:
                 answer = await self._ask_once(queue, held)
         finally:
             held.is_asking = False
-        pause = min(_HUNGRY_SECONDS, self._interval) if answer.is_owed else self._interval
-        held.next_ask = time.monotonic() + pause * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
+        # Workers come together, more often than not: whoever is first has everything, and should give back soon.
+        has_changed = answer.share != had._replace(in_use=answer.share.in_use, wanted=answer.share.wanted)
+        longest = min(_HUNGRY_SECONDS, self._interval) if answer.is_owed else self._interval
+        held.pause = min(_RESTLESS_SECONDS if has_changed else 2 * held.pause, longest)
+        held.next_ask = time.monotonic() + held.pause * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
+        self._stir.set()  # whoever asked may not be `run`, which has to know when to ask next
         self._changed()
 
     async def _ask_once(self, queue: str, held: _Held) -> SharedQueue:
