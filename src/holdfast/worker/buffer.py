@@ -133,7 +133,7 @@ class Buffer:
 
     def take(self, is_wanted: Callable[[ClaimedJob], bool], most: int) -> list[ClaimedJob]:
         """Up to `most` of those that are ready, in their order."""
-        taken = self.shelf.take_wanted(is_wanted, most) if len(self.shelf) else []
+        taken = self.shelf.take_wanted(is_wanted, most) if self.shelf else []
         left: deque[ClaimedJob] = deque()
         while self.ready and len(taken) < most:
             job = self.ready.popleft()

@@ -19,6 +19,9 @@ class Shelf:
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
 
+    def __bool__(self) -> bool:
+        return bool(self._queues)
+
     def __iter__(self) -> Iterator[ClaimedJob]:
         for jobs in list(self._queues.values()):
             yield from [job for _, job in list(jobs)]

@@ -126,7 +126,7 @@ class Slots:
     def _next(self) -> ClaimedJob | None:
         """The first that may start: who has no permit makes way for others, and keeps his place among his own."""
         buffer, free = self._buffer, self._permits.free
-        if len(buffer.shelf) and (job := buffer.shelf.take(free)) is not None:
+        if buffer.shelf and (job := buffer.shelf.take(free)) is not None:
             return job
         while buffer.ready:
             job = buffer.ready.popleft()

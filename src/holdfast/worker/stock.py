@@ -20,12 +20,15 @@ class Stock:
         self._buffer = buffer
         self._permits = permits
         self._paces: dict[str, Pace] = {}
+        #: with how many on the shelf more are of use
+        self._low: dict[str, int] = {}
 
     def measure(self, queues: Iterable[str]) -> None:
         """Keep the paces of limited queues fresh; these are all that are limited now."""
         self._paces = {queue: self._paces.get(queue) or Pace(*self._counts(queue)) for queue in queues}
         for queue, pace in self._paces.items():
-            pace.measure(*self._counts(queue))
+            if pace.measure(*self._counts(queue)):
+                self._low[queue] = self._buffer.low_water_of(pace.rate)
 
     def appetite(self, queue: str) -> int:
         """How many to claim at a time, before there are permits for them."""
@@ -42,16 +45,13 @@ class Stock:
 
     def is_enough(self, queue: str) -> bool:
         """Whether so many wait for permits that more are of no use."""
-        waiting = self._buffer.shelf.count_of(queue)
-        if not waiting:
-            return False
-        pace = self._paces.get(queue)
-        return pace is None or waiting > self._buffer.low_water_of(pace.rate)
+        return self._buffer.shelf.count_of(queue) > self._low.get(queue, 0)
 
     def rest(self, queue: str) -> None:
         """What was at hand could not be started; the pace is measured anew."""
         if (pace := self._paces.get(queue)) is not None:
             pace.rest()
+            self._low[queue] = 0
 
     def _counts(self, queue: str) -> tuple[int, int]:
         return self._permits.ended(queue), self._permits.running(queue)
