@@ -343,17 +343,19 @@ class ShareKeeper:
     async def _ask(self, queue: str, held: _Held) -> None:
         held.is_asking, held.is_due = True, False
         held.next_ask = time.monotonic() + self._interval
-        had = held.answer.share
+        had = held.answer.share.permits
         try:
             answer = await self._ask_once(queue, held)
             if answer.is_new:
                 answer = await self._ask_once(queue, held)
         finally:
             held.is_asking = False
-        # Workers come together, more often than not: whoever is first has everything, and should give back soon.
-        has_changed = answer.share != had._replace(in_use=answer.share.in_use, wanted=answer.share.wanted)
+        # Workers come together, more often than not: whoever is first has all permits, and should give back soon.
+        # Of a rate more is lost than won by that: who asks while his slots are full gives up what he has saved.
         longest = min(_HUNGRY_SECONDS, self._interval) if answer.is_owed else self._interval
-        held.pause = min(_RESTLESS_SECONDS if has_changed else 2 * held.pause, longest)
+        is_restless = answer.limits.concurrency is not None
+        has_changed = answer.share.permits != had
+        held.pause = min(_RESTLESS_SECONDS if has_changed else 2 * held.pause, longest) if is_restless else longest
         held.next_ask = time.monotonic() + held.pause * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
         self._stir.set()  # whoever asked may not be `run`, which has to know when to ask next
         self._changed()
