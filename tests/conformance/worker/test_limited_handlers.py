@@ -93,7 +93,10 @@ async def test_what_cannot_start_goes_to_who_can_start_it(live_ground: Ground) -
 
 
 async def test_others_do_not_wait_behind_them(live_ground: Ground) -> None:
-    """A hundred jobs that wait for the one permit of their queue, in front of those of another."""
+    """Hundreds of jobs for the one permit of their queue, in front of those of another: these start.
+
+    And those that wait go back, though the worker is never without something to start.
+    """
     gate = asyncio.Event()
     done: Counter[str] = Counter()
 
@@ -103,6 +106,7 @@ async def test_others_do_not_wait_behind_them(live_ground: Ground) -> None:
         done["limited"] += 1
 
     async def free(hand: Hand) -> None:
+        await asyncio.sleep(0.005)
         done["free"] += 1
 
     first = live_ground.job(limited, queue="limited", priority=-10)
@@ -111,8 +115,10 @@ async def test_others_do_not_wait_behind_them(live_ground: Ground) -> None:
     await live_ground.client.enqueue_many([first.call(number=number) for number in range(600)])
     async with live_ground.app.worker(config=replace(LOOSE, concurrency=3, queues=["limited", "free"])):
         await live_ground.until(lambda: done["limited"] == 300)
-        await live_ground.client.enqueue_many([second.call() for _ in range(100)])
-        await live_ground.until(lambda: done["free"] == 100)
+        await live_ground.client.enqueue_many([second.call() for _ in range(2_000)])
+        await live_ground.until(lambda: leased(live_ground, "limited") == 1)
+        assert done["free"] < 2_000
+        await live_ground.until(lambda: done["free"] == 2_000)
         assert done["limited"] == 300
         gate.set()
         await live_ground.until(lambda: done["limited"] == 600)
