@@ -61,7 +61,7 @@ class _Held:
 
     def __init__(self, worker_id: str, now: float) -> None:
         self.answer = SharedQueue(Limits(), Share(worker_id))
-        #: how many handlers were running when it asked
+        #: how many handlers were running when it asked; none where it did not know what it has
         self.said = 0
         self.bucket = TokenBucket(now)
         #: it has an answer, and none was lost since
@@ -365,7 +365,9 @@ class ShareKeeper:
         held.bucket.freeze(time.monotonic())
         asked = Moment()
         held.is_known = False
-        in_use = held.said = self._in_use(queue)
+        in_use = self._in_use(queue)
+        # Of a share that may be somebody else's by now nothing is used until it is known again.
+        held.said = in_use if is_known else 0
         turn = int(time.time() // _TURN_SECONDS)
         verb = partial(share_queue, self._worker_id, queue, in_use, self._wanted(queue), is_known=is_known, turn=turn)
         # Should no answer come, it may have been done all the same, and part of what we had be somebody else's: nothing

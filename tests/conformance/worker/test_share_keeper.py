@@ -169,7 +169,7 @@ async def test_no_more_handlers_start_while_it_asks(line: Line, client: Client) 
 async def test_no_handler_starts_by_what_is_not_known(line: Line, client: Client) -> None:
     """A limit that it has just heard of, and an answer after which it may have been taken for dead."""
     client.queues.limit("q", concurrency=3)
-    shares = keeper(line, dead_after=timedelta(seconds=0.3))
+    shares = keeper(line, dead_after=timedelta(seconds=0.3), in_use=lambda _: 1)
     line.is_losing = True
     with pytest.raises(DatabaseUnavailable):
         await shares.look()
@@ -179,6 +179,14 @@ async def test_no_handler_starts_by_what_is_not_known(line: Line, client: Client
     assert shares.most("q") == 3
     await asyncio.sleep(0.3)
     assert shares.most("q") == 0
+    line.may_answer.clear()
+    writes = line.writes
+    asking = asyncio.create_task(shares.look())
+    while line.writes == writes:  # noqa: ASYNC110 - there is nobody to tell
+        await asyncio.sleep(0.001)
+    assert shares.most("q") == 0
+    line.may_answer.set()
+    await asking
     client.queues.limit("q")
     shares.look_soon()
     await shares.look()
