@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from holdfast.client import Client
 from holdfast.model.scan_position import Lane
@@ -72,7 +73,7 @@ def test_handlers_keep_to_a_limit_that_is_changed_while_workers_come_and_go(crew
         wait_for(lambda: finished_more(300), "they work without a limit")
         for limit, change in ((6, None), (2, "kill"), (9, "stop"), (3, "join")):
             client.queues.limit("default", concurrency=limit)
-            wait_for(lambda limit=limit: is_dealt_out(database, limit, workers), f"{limit} are dealt out")
+            wait_for(partial(is_dealt_out, database, limit, workers), f"{limit} are dealt out")
             since = time.monotonic()
             done = len(crew.ledger.numbers("finished"))
             if change in {"kill", "stop"}:
@@ -84,7 +85,7 @@ def test_handlers_keep_to_a_limit_that_is_changed_while_workers_come_and_go(crew
                 workers[worker.pid] = worker
             enqueue(client, 300)
             wait_for(lambda: finished_more(150), f"they work with a limit of {limit}", patience=60)
-            wait_for(lambda limit=limit: is_dealt_out(database, limit, workers), "all have a share", patience=60)
+            wait_for(partial(is_dealt_out, database, limit, workers), "all have a share", patience=60)
             most = most_at_once(crew.ledger.read(), deaths, since=since, until=time.monotonic())
             assert most <= limit
             used.append(most)
