@@ -372,8 +372,9 @@ async def test_who_comes_at_the_same_time_shares_soon(line: Line, client: Client
         ShareKeeper(line, name, ["q"], lambda _: 4, interval=timedelta(seconds=60), in_use=lambda _: 0)
         for name in ("w1", "w2")
     ]
+    asking = [asyncio.create_task(shares.look()) for shares in keepers]
     running = [asyncio.create_task(shares.run()) for shares in keepers]
-    await asyncio.gather(*(shares.look() for shares in keepers))
+    await asyncio.gather(*asking)
     async with asyncio.timeout(20):
         while [shares.room("q") for shares in keepers] != [2, 2]:  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.01)
