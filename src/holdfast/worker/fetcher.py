@@ -201,9 +201,14 @@ class Fetcher:
     async def _claim_limited(self, queue: str, lanes: list[Lane], most: int, *, is_prefetch: bool) -> tuple[int, bool]:
         """The same, as far as its limits go."""
         # Another claim may have come between, and an ask about the share with it.
-        most = min(most, self._shares.room(queue) or 0)
-        now = min(most, self._shares.room(queue, is_ahead=False) or 0, self._slots.free - len(self._buffer.ready))
+        room = self._shares.room(queue) or 0
+        most = min(most, room)
+        unused = self._slots.free - len(self._buffer.ready)
+        now = min(most, self._shares.room(queue, is_ahead=False) or 0, unused)
         is_ahead = self._shares.may_wait(queue) and self._is_ahead(queue, now, is_prefetch=is_prefetch)
+        if is_ahead and unused > 0:
+            # Slots are there: what is of use goes by the pace of this queue, which may have grown before that of all.
+            most = max(most, min(room, self._stock.appetite(queue)))
         limit = claim_size(most if is_ahead else now)
         if limit <= 0:
             self._due.lacks_slot |= most > 0
