@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,10 @@ from tests.crew.waiting import wait_for
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """`event` happened to the attempt that is `generation` of a job, in process `pid`."""
+    """`event` happened to the attempt that is `generation` of a job, in process `pid`.
+
+    `at` is by the monotonic clock, which is the same for all processes of the machine.
+    """
 
     job_id: str
     generation: int
@@ -22,6 +26,7 @@ class Entry:
     number: int
     attempt: int
     pid: int
+    at: float = 0.0
 
 
 class Ledger:
@@ -39,6 +44,7 @@ class Ledger:
             number=number,
             attempt=ctx.attempt,
             pid=os.getpid(),
+            at=time.monotonic(),
         )
         append_line(self.path, vars(entry))
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -17,6 +19,7 @@ from holdfast.operations.worker_life import WorkerIdentity, heartbeat
 from holdfast.stores import AsyncStore, open_store
 from holdfast.stores.open import StoreConfig
 from holdfast.worker.share_keeper import ShareKeeper
+from tests.crew.ledger import Entry
 
 QUEUE = "limited"
 DEAD_AFTER = timedelta(seconds=8)
@@ -121,3 +124,25 @@ def worst_excess(starts: Iterable[float], rate: float) -> float:
         best_before = max(best_before, rate * moment - number)
         worst = max(worst, number + 1 - rate * moment + best_before)
     return worst
+
+
+def most_at_once(
+    entries: Iterable[Entry], deaths: Mapping[int, float] | None = None, *, since: float = 0.0, until: float = math.inf
+) -> int:
+    """Of how many handlers the first line had been reached at a time, and the last not, in whichever processes.
+
+    `deaths`: when processes were killed, which ends what ran in them.
+    """
+    entries = list(entries)
+    ends = {(entry.job_id, entry.generation): entry.at for entry in entries if entry.event != "started"}
+    turns: list[tuple[float, int]] = []
+    for entry in entries:
+        if entry.event == "started":
+            end = ends.get((entry.job_id, entry.generation), (deaths or {}).get(entry.pid, time.monotonic()))
+            if entry.at <= until and end >= since:
+                turns += [(max(entry.at, since), 1), (end, -1)]
+    running = most = 0
+    for _, turn in sorted(turns):
+        running += turn
+        most = max(most, running)
+    return most

@@ -98,7 +98,7 @@ def test_pause_resume_limit(command: CommandLine, url: str, app: App) -> None:
     )
     assert limited.returncode == 0, limited.stderr
     assert "paused for" in limited.stdout
-    assert limited.stdout.endswith("at most 5 running; at most 2.5 per second, 9 at once\n")
+    assert limited.stdout.endswith("at most 5 at a time; at most 2.5 per second, 9 at once\n")
     (queue,) = json.loads(command.run("queues", "list", "--url", url, "--format", "json").stdout)
     assert (queue["name"], queue["pause_reason"], queue["concurrency"], queue["rate"]) == ("mail", "no server", 5, 2.5)
     assert "no server" in command.run("queues", "list", "--url", url).stdout

@@ -27,6 +27,7 @@ from holdfast.worker.executors.tasks import TaskExecutor
 from holdfast.worker.handler import Place
 from holdfast.worker.outcomes import Outcomes
 from holdfast.worker.patient_store import PatientStore
+from holdfast.worker.permits import Permits
 from holdfast.worker.slots import Slots
 from tests.crew.database import Database
 from tests.crew.process import BRISK, Crew, freeze_between_writes
@@ -223,6 +224,7 @@ async def test_lease_lost_before_the_first_step_frees_the_slot() -> None:
         buffer=buffer,
         outcomes=outcomes,
         demand=demand,
+        permits=Permits(),
         executors=lambda done, _: {Place.LOOP: TaskExecutor(NO_EQUIPMENT, no_hook, done)},
         hook=no_hook,
     )

@@ -158,7 +158,7 @@ def shown_settings(settings: QueueSettings | QueueRecord) -> str:
         why = "" if settings.pause_reason is None else f": {settings.pause_reason}"
         said.append(f"paused{left}{by}{why}")
     if settings.concurrency is not None:
-        said.append(f"at most {settings.concurrency:,} running")
+        said.append(f"at most {settings.concurrency:,} at a time")
     if settings.rate is not None:
         said.append(f"at most {settings.rate:g} per second, {settings.burst:,} at once")
     if settings.key_concurrency is not None:

@@ -188,7 +188,7 @@ def _of_queue(job: Job, queue: QueueRecord | None) -> Iterator[str]:
         why = "" if queue.pause_reason is None else f": {queue.pause_reason}"
         yield f"queue {job.queue!r} is paused since {_shown(queue.paused_at)}{until}{why}"
     if queue.concurrency is not None and queue.running >= queue.concurrency:
-        yield f"queue {job.queue!r} may run {queue.concurrency} jobs at a time, and {queue.running} run"
+        yield f"queue {job.queue!r} may run {queue.concurrency} jobs at a time, and {queue.running} are claimed"
     if queue.rate is not None:
         yield f"queue {job.queue!r} starts at most {queue.rate:g} jobs per second"
 

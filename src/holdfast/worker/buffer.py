@@ -1,12 +1,12 @@
 """Claimed jobs that wait for a slot.
 
 `ready` may be started; `reserve` is one prefetched batch that the database still knows as not started, so that a crash
-gives its jobs their attempt back.  The claim that fetches the next reserve makes the last one ready.
+gives its jobs their attempt back.  The claim that fetches the next reserve makes the last one ready.  What is ready and
+has no permit of its queue lies on the `shelf`.
 """
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 
@@ -14,6 +14,8 @@ from holdfast.model.scan_position import Instant
 from holdfast.operations.claim_jobs import ClaimedJob
 from holdfast.operations.lease import Lease
 from holdfast.worker.lines import Lines
+from holdfast.worker.pace import Pace
+from holdfast.worker.shelf import Shelf
 
 #: how much work to keep at hand, as time: long enough to bridge a round trip, short enough to leave the rest to others
 _HORIZON_SECONDS = 0.03
@@ -23,10 +25,6 @@ _HORIZON_ROUND_TRIPS = 3
 _LONGEST_HORIZON_SECONDS = 0.5
 #: how much the last claim counts in what is known of how long they take
 _WEIGHT = 0.3
-#: between two looks at the rate: shorter spans are mostly noise
-_LOOK_SECONDS = 0.01
-#: over which the rate is measured at most: jobs that take as long as this are not fetched ahead
-_MEMORY_SECONDS = 1.0
 
 
 class Buffer:
@@ -37,6 +35,8 @@ class Buffer:
         self._slots = slots
         self.ready: deque[ClaimedJob] = deque()
         self.reserve: list[ClaimedJob] = []
+        #: ready, but for a permit
+        self.shelf = Shelf()
         #: behind those, others of their partition keys
         self.lines = Lines(batch)
         #: how many jobs can be started soon, beyond those that have a free slot now
@@ -44,22 +44,23 @@ class Buffer:
         #: when so few are ready, it is time to fetch
         self.low_water = 0
         self._marks: list[Instant] = []
-        self._rate = 0.0
+        self._pace = Pace(running=slots)
         self._round_trip = 0.0
-        #: how many had finished, and when
-        self._looks = deque([(time.monotonic(), 0)])
 
     def __len__(self) -> int:
-        return len(self.ready) + len(self.reserve) + len(self.lines)
+        return len(self.ready) + len(self.reserve) + len(self.shelf) + len(self.lines)
 
     def __iter__(self) -> Iterator[ClaimedJob]:
-        yield from list(self.ready)
-        yield from list(self.reserve)
+        # In the order in which they move on: the lease keeper's thread looks while they do.
         yield from self.lines
+        yield from list(self.reserve)
+        yield from list(self.ready)
+        yield from self.shelf
 
     def count_of(self, queue: str) -> int:
         """How many wait, of one queue."""
-        return sum(job.queue == queue for job in self)
+        others = (self.lines, self.reserve, self.ready)
+        return self.shelf.count_of(queue) + sum(job.queue == queue for jobs in others for job in jobs)
 
     @property
     def reserved_at(self) -> Instant | None:
@@ -68,24 +69,25 @@ class Buffer:
 
     def measure(self, finished: int) -> None:
         """Keep the rate of finished jobs fresh; `finished` is a running total."""
-        now = time.monotonic()
-        if now - self._looks[-1][0] < _LOOK_SECONDS:
-            return
-        # Those that ran already when a span began may all end at once, however long they took; what ended besides was
-        # begun in it.  So this is never more than the slots can do, and comes near it over long spans.
-        latest = max((finished - before - self._slots) / (now - then) for then, before in self._looks)
-        # Grow at once, shrink slowly: a single slow look must not empty the pipeline.  What was before a long
-        # sleep says nothing of what comes after it: the first job then is to be started, not kept in reserve.
-        kept = 0.0 if now - self._looks[-1][0] > _MEMORY_SECONDS else 0.8
-        self._rate = max(latest, self._rate * kept + max(latest, 0.0) * (1 - kept))
-        horizon = min(max(_HORIZON_SECONDS, self._round_trip * _HORIZON_ROUND_TRIPS), _LONGEST_HORIZON_SECONDS)
-        self.appetite = min(int(self._rate * horizon), self._batch)
+        if self._pace.measure(finished, self._slots):
+            self.appetite = self.portion(self._pace.rate)
+            self.low_water = self.low_water_of(self._pace.rate)
+
+    @property
+    def horizon(self) -> float:
+        """How much work is to be at hand, in seconds."""
+        return min(max(_HORIZON_SECONDS, self._round_trip * _HORIZON_ROUND_TRIPS), _LONGEST_HORIZON_SECONDS)
+
+    def portion(self, rate: float) -> int:
+        """How many jobs to claim ahead at a time where so many end per second."""
+        return min(int(rate * self.horizon), self._batch)
+
+    def low_water_of(self, rate: float) -> int:
+        """With how many left it is time to claim, then."""
+        portion = self.portion(rate)
         # What is started while a claim is under way, so that the next one is answered when that is used up.
-        meanwhile = int(self._rate * self._round_trip * _HORIZON_ROUND_TRIPS / 2)
-        self.low_water = min(self.appetite, max(self.appetite // 2, meanwhile))
-        self._looks.append((now, finished))
-        while now - self._looks[0][0] > _MEMORY_SECONDS:
-            self._looks.popleft()
+        meanwhile = int(rate * self._round_trip * _HORIZON_ROUND_TRIPS / 2)
+        return min(portion, max(portion // 2, meanwhile))
 
     def wanted(self, free: int, *, is_first: bool = False) -> tuple[int, bool]:
         """How many to claim now, where so many could be started; and whether they would have to wait in reserve.
@@ -110,9 +112,8 @@ class Buffer:
 
     def rest(self) -> None:
         """Nothing can be started soon; the rate is measured anew."""
-        self._rate = 0.0
+        self._pace.rest()
         self.appetite = self.low_water = 0
-        self._looks = deque([self._looks[-1]])
 
     def promote(self, next_reserve: list[ClaimedJob]) -> None:
         """The claim that carried `reserved_at` has committed: the old reserve may start."""
@@ -125,14 +126,14 @@ class Buffer:
         """The prefetching claims of which nothing waits any more."""
         if not self._marks:
             return []
-        waiting = {job.claimed_at for jobs in (self.ready, self.reserve, self.lines) for job in jobs}
+        waiting = {job.claimed_at for job in self}
         idle = [mark for mark in self._marks if mark not in waiting]
         self._marks = [mark for mark in self._marks if mark in waiting]
         return idle
 
     def take(self, is_wanted: Callable[[ClaimedJob], bool], most: int) -> list[ClaimedJob]:
         """Up to `most` of those that are ready, in their order."""
-        taken: list[ClaimedJob] = []
+        taken = self.shelf.take_wanted(is_wanted, most) if self.shelf else []
         left: deque[ClaimedJob] = deque()
         while self.ready and len(taken) < most:
             job = self.ready.popleft()
@@ -143,6 +144,7 @@ class Buffer:
     def drop(self, leases: Collection[Lease]) -> list[ClaimedJob]:
         """Forget jobs that are not ours any more; returns those that waited behind them, which have to go back."""
         gone = [job for job in (*self.ready, *self.reserve) if Lease(job.id, job.lease_generation) in leases]
+        gone += self.shelf.drop(leases)
         self.ready = deque(job for job in self.ready if Lease(job.id, job.lease_generation) not in leases)
         self.reserve = [job for job in self.reserve if Lease(job.id, job.lease_generation) not in leases]
         stranded = self.lines.drop(leases)
@@ -151,11 +153,21 @@ class Buffer:
 
     def clear(self) -> list[ClaimedJob]:
         """Everything not started, taken out."""
-        jobs = [*self.ready, *self.reserve]
+        jobs = [*self.shelf.clear(), *self.ready, *self.reserve]
         self.ready.clear()
         self.reserve = []
         self._leave(jobs)
         return jobs + self.lines.clear()
+
+    def take_out(self, queue: str) -> list[ClaimedJob]:
+        """Those of a queue that wait for its permits, or would when they were ready, and those behind them."""
+        jobs = [*self.shelf.take_all(queue), *(job for job in self.reserve if job.queue == queue)]
+        self.reserve = [job for job in self.reserve if job.queue != queue]
+        for job in list(jobs):
+            if job.line is not None:
+                jobs += self.lines.break_off(Lease(job.id, job.lease_generation))
+        self._leave(jobs)
+        return jobs
 
     def _leave(self, jobs: Iterable[ClaimedJob]) -> None:
         for job in jobs:

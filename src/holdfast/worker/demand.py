@@ -11,7 +11,7 @@ class Demand:
 
     def __init__(self) -> None:
         self._bell = asyncio.Event()
-        #: rung as well, for one who needs a slot and sleeps where it hears other things too
+        #: rung as well, for one who needs a slot or a permit and sleeps where it hears other things too
         self.second_bell: Callable[[], None] | None = None
         #: the worker may hold jobs that it does not know of
         self.is_unsure = False
@@ -21,6 +21,10 @@ class Demand:
         self._bell.set()
         if self.second_bell is not None:
             self.second_bell()
+
+    def written(self) -> None:
+        """Some outcomes are in the database: if there were too many, more may be claimed."""
+        self._bell.set()
 
     def doubt(self) -> None:
         """Somebody should compare what we hold with what the database says we hold."""

@@ -29,6 +29,11 @@ class DueTimes:
         #: there may be more in a limited queue, of which nothing is claimed before a slot is free
         self.lacks_slot = False
 
+    @property
+    def lacks_room(self) -> bool:
+        """There is more in a limited queue, of which nothing may be claimed for now."""
+        return any(self._shares.room(queue) == 0 for _, queue in self._due)
+
     def looked(self, due: Iterable[tuple[float, str]]) -> None:
         """These are all: when, and in which queue."""
         self._due = list(due)

@@ -38,11 +38,13 @@ from holdfast.worker.maintenance.housekeeping import Housekeeping
 from holdfast.worker.maintenance.service import ServiceLoop
 from holdfast.worker.outcomes import Outcomes
 from holdfast.worker.patient_store import PatientStore
+from holdfast.worker.permits import Permits
 from holdfast.worker.ring_keeper import RingKeeper
 from holdfast.worker.selection import Selection
 from holdfast.worker.settler import Settler
 from holdfast.worker.share_keeper import ShareKeeper
 from holdfast.worker.slots import Slots
+from holdfast.worker.stock import Stock
 from holdfast.worker.tally import Tally
 
 _log = logging.getLogger("holdfast.worker")
@@ -96,7 +98,8 @@ class Engine:
         self.dead_letters = 0
         tally = Tally()
         self._demand = demand = Demand()
-        buffer = Buffer(config.batch, concurrency)
+        buffer, permits = Buffer(config.batch, concurrency), Permits()
+        stock = Stock(buffer, permits)
         self.outcomes = Outcomes(store, identity.id, config.batch, tally)
         self.outcomes.woken = self._tell_of_work
         self.outcomes.returned = waker.poke
@@ -104,7 +107,7 @@ class Engine:
         self._settler.woken = self._tell_of_work
         self.outcomes.unsettled = self._settler.add
         self.outcomes.dead = self._count_dead
-        self.outcomes.acknowledged = self._make_room
+        self.outcomes.acknowledged = demand.written
         self._journal = Journal(store)
         self.slots = Slots(
             identity.id,
@@ -113,6 +116,7 @@ class Engine:
             buffer=buffer,
             outcomes=self.outcomes,
             demand=demand,
+            permits=permits,
             executors=self._executors,
             hook=hooks.error,
         )
@@ -128,13 +132,17 @@ class Engine:
             store,
             identity.id,
             identity.queues,
-            lambda queue: self.slots.count_of(queue) + self.slots.free,
+            lambda queue: permits.running(queue) + self.slots.free,
             interval=config.heartbeat,
             dead_after=config.dead_after,
-            changed=waker.poke,
-            in_use=self.slots.count_of,
+            changed=self._use_shares,
+            in_use=permits.running,
             waiting=self.slots.waiting_of,
+            at_hand=buffer.count_of,
+            ahead=stock.more,
         )
+        permits.most, permits.freed = self._shares.most, self._shares.freed
+        self.slots.has_enough = stock.is_enough
         self.slots.given_back = self._shares.given_back
         self._fetcher = Fetcher(
             store,
@@ -147,6 +155,7 @@ class Engine:
             waker=waker,
             selection=Selection(config, identity.queues, self._ring),
             shares=self._shares,
+            stock=stock,
             woken=self._tell_of_work,
         )
         self.housekeeping = Housekeeping(
@@ -278,11 +287,11 @@ class Engine:
         if not self._served.isdisjoint(queues):
             self._supplies.waker.poke()
 
-    def _make_room(self) -> None:
-        """Where a limit was reached, or too much waited to be written, more may be claimed when jobs have ended."""
+    def _use_shares(self) -> None:
+        """There may be permits for what waits, or room for more."""
+        self.slots.fill()
         self._demand.room()
-        if self._shares.has_limits:
-            self._supplies.waker.poke()
+        self._supplies.waker.poke()
 
     def _tell(self, callback: Callable[..., None], *args: object) -> None:
         """From the lease keeper's thread."""

@@ -35,6 +35,7 @@ from holdfast.worker.patient_store import PatientStore
 from holdfast.worker.selection import Selection
 from holdfast.worker.share_keeper import ShareKeeper
 from holdfast.worker.slots import Slots
+from holdfast.worker.stock import Stock
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -44,6 +45,8 @@ _SUSPECT_PATIENCE = 5.0
 _MOST_PASSED = 20
 #: how long claimed jobs may wait behind others that take all slots before somebody else gets them
 _STALL_SECONDS = 0.5
+#: and at least so many times what is to be at hand, so that a distant database is no reason
+_STALL_HORIZONS = 3
 
 
 class Fetcher:
@@ -62,6 +65,7 @@ class Fetcher:
         waker: Waker,
         selection: Selection,
         shares: ShareKeeper,
+        stock: Stock,
         woken: Callable[[Iterable[str]], None],
     ) -> None:
         self._store = store
@@ -73,6 +77,7 @@ class Fetcher:
         self._waker = waker
         self._selection = selection
         self._shares = shares
+        self._stock = stock
         #: called with the queues that jobs went back to
         self._woken = woken
         #: limited queues of which a claim was sent, and for how many
@@ -131,6 +136,7 @@ class Fetcher:
 
     async def _step(self) -> None:
         self._buffer.measure(self._slots.finished)
+        self._stock.measure(self._shares.with_permits)
         self._let_go_of_stalled()
         if not self._slots.may_claim:
             await self._demand.wait(1.0)
@@ -145,12 +151,12 @@ class Fetcher:
             if self._is_dry or self._is_stopping:
                 return
         limit, is_prefetch = self._buffer.wanted(self._slots.free, is_first=self._has_slept)
-        if limit == 0:
+        if limit == 0 or all(map(self._stock.is_enough, self._queues)):
             await self._demand.wait(_STALL_SECONDS)
             return
         began = time.monotonic()
-        self._has_slept = False
         self._is_dry = not await self._claim(limit, is_prefetch=is_prefetch)
+        self._has_slept = False
         if self._is_dry:
             await asyncio.sleep(0)  # what was claimed starts first; all that comes next is to wait for more
             self._due.forget_taken(began)
@@ -172,8 +178,7 @@ class Fetcher:
         for some, most in self._shares.portions(self._selection.arrange(lanes), limit, fair):
             queue = some[0].queue
             if self._shares.room(queue) is not None:
-                is_ahead = is_prefetch and self._shares.may_wait(queue)
-                count, has_more = await self._claim_limited(queue, some, min(most, left), is_ahead=is_ahead)
+                count, has_more = await self._claim_limited(queue, some, min(most, left), is_prefetch=is_prefetch)
                 left -= count
                 is_more |= has_more or left <= 0
                 continue
@@ -193,11 +198,18 @@ class Fetcher:
             self._shares.wonder()
         return len(claimed), is_more
 
-    async def _claim_limited(self, queue: str, lanes: list[Lane], most: int, *, is_ahead: bool) -> tuple[int, bool]:
+    async def _claim_limited(self, queue: str, lanes: list[Lane], most: int, *, is_prefetch: bool) -> tuple[int, bool]:
         """The same, as far as its limits go."""
         # Another claim may have come between, and an ask about the share with it.
-        most = min(most, self._shares.room(queue) or 0)
-        limit = claim_size(min(most, most if is_ahead else self._slots.free - len(self._buffer.ready)))
+        room = self._shares.room(queue) or 0
+        most = min(most, room)
+        unused = self._slots.free - len(self._buffer.ready)
+        now = min(most, self._shares.room(queue, is_ahead=False) or 0, unused)
+        is_ahead = self._shares.may_wait(queue) and self._is_ahead(queue, now, is_prefetch=is_prefetch)
+        if is_ahead and unused > 0:
+            # Slots are there: what is of use goes by the pace of this queue, which may have grown before that of all.
+            most = max(most, min(room, self._stock.appetite(queue)))
+        limit = claim_size(most if is_ahead else now)
         if limit <= 0:
             self._due.lacks_slot |= most > 0
             return 0, False
@@ -213,6 +225,12 @@ class Fetcher:
         if is_more:
             self._due.wants_room(queue)
         return count, is_more and bool(self._shares.room(queue))
+
+    def _is_ahead(self, queue: str, now: int, *, is_prefetch: bool) -> bool:
+        """Whether to claim more than `now` can be started, which wait in reserve, as `Buffer.wanted` for all queues."""
+        if self._shares.permits(queue) is None:
+            return is_prefetch
+        return now <= 0 or not (self._has_slept or now >= self._stock.appetite(queue))
 
     async def _fetch(self, part: Part, *, is_prefetch: bool, is_limited: bool) -> tuple[Claim, bool]:
         """What was claimed, which is started now, or lies in reserve; and whether there may be more.
@@ -399,7 +417,7 @@ class Fetcher:
         look_at = now + self._position.seconds_until_look_back(now) if self._wants_look else math.inf
         self.sleep_number += 1
         self.is_asleep = True
-        self._demand.second_bell = self._waker.poke if self._due.lacks_slot else None
+        self._demand.second_bell = self._waker.poke if self._due.lacks_slot or self._due.lacks_room else None
         is_hinted = await self._waker.wait(max(0.0, min(claim_at, look_at) - now))
         self._demand.second_bell = None
         self.is_asleep = False
@@ -409,11 +427,14 @@ class Fetcher:
         return is_hinted or time.monotonic() >= claim_at
 
     def _let_go_of_stalled(self) -> None:
-        """Long jobs have taken all slots: what waits behind them goes back, for whoever has room."""
+        """Long jobs have taken all slots, or permits: what waits behind them goes back, for whoever has room."""
         last_move = max(self._slots.last_start, self._last_gain)
         if len(self._buffer) and time.monotonic() - last_move >= _STALL_SECONDS:
             self._slots.give_back(self._buffer.clear())
             self._buffer.rest()
+        for queue in self._buffer.shelf.overdue(max(_STALL_SECONDS, _STALL_HORIZONS * self._buffer.horizon)):
+            self._slots.give_back(self._buffer.take_out(queue))
+            self._stock.rest(queue)
 
     async def _suspect_turn(self) -> None:
         """Run one suspect with nothing else in the process, so that a crash points at the culprit.
@@ -429,7 +450,7 @@ class Fetcher:
         await self._slots.wait_empty(_SUSPECT_PATIENCE)
         await self._slots.wait_written(_SUSPECT_PATIENCE)
         taste = self._selection.taste
-        rooms = {queue: self._shares.room(queue) for queue in self._queues}
+        rooms = {queue: self._shares.room(queue, is_ahead=False) for queue in self._queues}
         queues = [queue for queue, room in rooms.items() if room != 0]
         for queue in queues:
             if rooms[queue] is not None:

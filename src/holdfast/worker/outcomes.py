@@ -113,11 +113,6 @@ class Outcomes:
         """The jobs whose outcome is not written yet; they are still ours."""
         return [Lease(job_id, lease_generation) for job_id, lease_generation in list(self._unwritten)]
 
-    def count_of(self, queue: str) -> int:
-        """How many of them are of a queue."""
-        started = sum(attempt is not None and attempt.job.queue == queue for attempt in self._unwritten.values())
-        return started + sum(own == queue for own in self._given_back.values())
-
     def add(
         self,
         ending: Written,

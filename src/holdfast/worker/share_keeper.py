@@ -6,12 +6,14 @@ What whoever claims asks and says, for every queue, limited or not:
     shares.claiming(queue, count)        # it is sent, for at most so many
     shares.claimed(queue, count)         # it is answered: so many were claimed, and wait or start
     shares.given_back(queue)             # one of them will not start
-    shares.ended(queue, count)           # so many have ended, and the database has acknowledged that
 
-A claim that goes over several queues is split by `portions`.  A claim whose answer is lost counts as one that got all
-it asked for, until the database has said which of those jobs the worker really holds: then `ended` for the others.
-A rate is one of starts: what is claimed ahead keeps its token until it starts.  What limits of keys admit must start at
-once, because nobody here counts it.
+And whoever starts handlers, before each:
+
+    most = shares.most(queue)            # how many may run at a time; None: any number
+
+A claim that goes over several queues is split by `portions`.  A concurrency is one of handlers, and a rate one of
+starts: what is claimed ahead takes no permit before it starts, and keeps its token until then.  What limits of keys
+admit must start at once, because nobody here counts it.
 """
 
 from __future__ import annotations
@@ -42,6 +44,8 @@ _MARGIN_SECONDS = 5.0
 _MARGIN = 0.25
 #: how soon a worker that wants more asks again
 _HUNGRY_SECONDS = 0.5
+#: and whoever has just got another share; then after twice as long, and so on
+_RESTLESS_SECONDS = 0.1
 #: how long a worker keeps what cannot be divided
 _TURN_SECONDS = 30
 #: of a queue that has no limits but those of its concurrency keys
@@ -53,10 +57,12 @@ _BUSY_SECONDS = 0.005
 class _Held:
     """What the worker knows of its share of one queue."""
 
-    __slots__ = ("answer", "asked", "bucket", "is_asking", "is_due", "is_known", "next_ask")
+    __slots__ = ("answer", "asked", "bucket", "is_asking", "is_due", "is_known", "next_ask", "pause", "said")
 
     def __init__(self, worker_id: str, now: float) -> None:
         self.answer = SharedQueue(Limits(), Share(worker_id))
+        #: how many handlers were running when it asked; none where it did not know what it has
+        self.said = 0
         self.bucket = TokenBucket(now)
         #: it has an answer, and none was lost since
         self.is_known = False
@@ -65,19 +71,24 @@ class _Held:
         self.is_due = False
         self.asked = Moment()
         self.next_ask = now
+        #: between the last two asks
+        self.pause = _RESTLESS_SECONDS
 
 
 class ShareKeeper:
-    """Knows at any moment how much this worker may claim of each queue.
+    """Knows at any moment how much this worker may claim of each queue, and how many of its handlers may run.
 
     - `demand`: how many jobs of a queue the worker could run at a time: those that it runs, and its free slots.
     - `interval` (5 s): how often it asks for its shares, and half as often looks for changed limits.
     - `dead_after` (20 s): when others take the worker for dead, and its shares for free.
-    - `in_use` (what `claimed` and `ended` say): how many jobs of a queue the worker holds.
-    - `waiting` (none): how many of those have not started.
+    - `in_use` (what `claimed` and `ended` say): how many handlers of a queue run here.
+    - `waiting` (none): how many jobs have been claimed and not started, for all that can be seen.
+    - `at_hand` (none): how many of them do not count as running yet.
+    - `ahead` (none): how many more to claim of a queue of which so many are at hand that have no permit.
 
-    While it asks about a queue nothing is claimed of that, and it does not ask while a claim of it is under way, or
-    while jobs wait that have their tokens; so what is in use, and what is saved up, is never more than it said.
+    While it asks about a queue nothing is claimed of that, and no more handlers run than it said. It does not ask while
+    a claim of it is under way, or while jobs wait that have their tokens; so what is in use, and what is saved up, is
+    never more than it said.
     """
 
     def __init__(
@@ -92,6 +103,8 @@ class ShareKeeper:
         changed: Callable[[], None] = lambda: None,
         in_use: Callable[[str], int] | None = None,
         waiting: Callable[[str], int] = lambda _: 0,
+        at_hand: Callable[[str], int] = lambda _: 0,
+        ahead: Callable[[str, int], int] = lambda _, __: 0,
     ) -> None:
         self._store = store
         self._worker_id = worker_id
@@ -104,6 +117,8 @@ class ShareKeeper:
         self._counted: Counter[str] = Counter()
         self._in_use = in_use or self._counted.__getitem__
         self._waiting = waiting
+        self._at_hand = at_hand
+        self._ahead = ahead
         self._claiming: dict[str, int] = {}
         self._held: dict[str, _Held] = {}
         #: queues whose concurrency keys are limited: what the claim admits must start at once
@@ -115,12 +130,15 @@ class ShareKeeper:
     # --- what whoever claims asks and says --------------------------------------------------------------------------
 
     @property
-    def has_limits(self) -> bool:
-        """Whether any queue of the worker is limited, as far as it knows."""
-        return bool(self._held)
+    def with_permits(self) -> list[str]:
+        """The queues of the worker that have a concurrency limit, as far as it knows."""
+        return [queue for queue, held in self._held.items() if held.answer.limits.concurrency is not None]
 
-    def room(self, queue: str) -> int | None:
-        """How many jobs of a queue may be claimed now; None if it has no limits."""
+    def room(self, queue: str, *, is_ahead: bool = True) -> int | None:
+        """How many jobs of a queue may be claimed now; None if it has no limits.
+
+        - `is_ahead`: also those that have to wait for a permit.
+        """
         held = self._held.get(queue)
         if held is None:
             return _PLENTY if queue in self._keyed else None
@@ -128,7 +146,7 @@ class ShareKeeper:
             return 0
         room = math.inf
         if held.answer.limits.concurrency is not None:
-            room = max(0, held.answer.allowed - self._in_use(queue))
+            room = self._room_for_handlers(queue, held, is_ahead=is_ahead)
             if room == 0 and self._wanted(queue) > held.answer.share.wanted:
                 self._ask_soon(held)
         if held.answer.limits.rate is not None:
@@ -140,6 +158,30 @@ class ShareKeeper:
         if room == math.inf:
             return _PLENTY if queue in self._keyed else None
         return int(room)
+
+    def _room_for_handlers(self, queue: str, held: _Held, *, is_ahead: bool = True) -> int:
+        free = held.answer.allowed - self._in_use(queue) - self._at_hand(queue)
+        # Who has no permit at all has no share, and the claim would bring nothing.
+        is_ahead = is_ahead and held.answer.allowed > 0 and self.may_wait(queue)
+        return max(0, free) + (self._ahead(queue, max(0, -free)) if is_ahead else 0)
+
+    def most(self, queue: str) -> int | None:
+        """How many handlers of a queue may run here at a time; None: any number.
+
+        While it asks no more than it said, because its share may be as small as that already; and none where it does
+        not know what it has.
+        """
+        held = self._held.get(queue)
+        if held is None:
+            return None
+        is_limited = held.answer.limits.concurrency is not None
+        if held.is_asking:
+            return min(held.said, held.answer.allowed) if is_limited else held.said
+        if not held.is_known:
+            return 0
+        if not is_limited:
+            return None
+        return held.answer.allowed if self._is_valid(held) else 0
 
     def may_wait(self, queue: str) -> bool:
         """Whether jobs of it may be claimed before there are slots for them: otherwise others always have these."""
@@ -175,7 +217,7 @@ class ShareKeeper:
         if held is None:
             return 0.0
         if not self._is_valid(held) or (
-            held.answer.limits.concurrency is not None and held.answer.allowed <= self._in_use(queue)
+            held.answer.limits.concurrency is not None and not self._room_for_handlers(queue, held)
         ):
             return math.inf
         return 0.0 if held.answer.limits.rate is None else held.bucket.seconds_until_one(time.monotonic())
@@ -206,11 +248,20 @@ class ShareKeeper:
             held.bucket.put_back(1, time.monotonic())
 
     def ended(self, queue: str, count: int = 1) -> None:
-        """The database has acknowledged that so many jobs are not ours any more."""
+        """So many that were claimed have ended, where nobody else counts."""
         self._counted[queue] -= count
+        self.freed(queue)
+
+    def freed(self, queue: str) -> None:
+        """Less is in use: others are to have it, perhaps."""
         held = self._held.get(queue)
-        if held is not None and held.answer.share.permits > held.answer.allowed:
+        if held is None or held.answer.share.permits <= held.answer.allowed or held.is_asking:
+            return
+        if self._in_use(queue) > held.answer.allowed:
             self._ask_soon(held)
+        elif held.next_ask > 0:  # all that was called back
+            held.next_ask = 0.0
+            self._stir.set()
 
     # --- what it does by itself -------------------------------------------------------------------------------------
 
@@ -250,7 +301,8 @@ class ShareKeeper:
             await self._read_limits()
         for queue, held in list(self._held.items()):
             if time.monotonic() >= held.next_ask:
-                if queue in self._claiming or self._has_tokens_out(queue, held):
+                if self._has_tokens_out(queue, held) or queue in self._claiming:
+                    held.is_due = True
                     held.next_ask = time.monotonic() + _BUSY_SECONDS
                 else:
                     await self._ask(queue, held)
@@ -275,30 +327,39 @@ class ShareKeeper:
         )  # fmt: skip
         for queue in limited - self._held.keys():
             self._held[queue] = _Held(self._worker_id, now)
-        for queue in self._held.keys() - limited - self._claiming.keys():
+        gone = self._held.keys() - limited - self._claiming.keys()
+        for queue in gone:
             del self._held[queue]
         self._looked = Moment()
         self._next_look = now + 2 * self._interval * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
+        if gone:
+            self._changed()
 
     def _has_tokens_out(self, queue: str, held: _Held) -> bool:
         """Whether jobs wait that may start whatever the next answer says; if so, nothing more is claimed ahead."""
         if held.answer.limits.rate is None:
             return False
         held.bucket.started(self._waiting(queue), time.monotonic())
-        held.is_due = held.bucket.reserved > 0
-        return held.is_due
+        return held.bucket.reserved > 0
 
     async def _ask(self, queue: str, held: _Held) -> None:
         held.is_asking, held.is_due = True, False
         held.next_ask = time.monotonic() + self._interval
+        had = held.answer.share.permits
         try:
             answer = await self._ask_once(queue, held)
             if answer.is_new:
                 answer = await self._ask_once(queue, held)
         finally:
             held.is_asking = False
-        pause = min(_HUNGRY_SECONDS, self._interval) if answer.is_owed else self._interval
-        held.next_ask = time.monotonic() + pause * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
+        # Workers come together, more often than not: whoever is first has all permits, and should give back soon.
+        # Of a rate more is lost than won by that: who asks while his slots are full gives up what he has saved.
+        longest = min(_HUNGRY_SECONDS, self._interval) if answer.is_owed else self._interval
+        is_restless = answer.limits.concurrency is not None
+        has_changed = answer.share.permits != had
+        held.pause = min(_RESTLESS_SECONDS if has_changed else 2 * held.pause, longest) if is_restless else longest
+        held.next_ask = time.monotonic() + held.pause * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
+        self._stir.set()  # whoever asked may not be `run`, which has to know when to ask next
         self._changed()
 
     async def _ask_once(self, queue: str, held: _Held) -> SharedQueue:
@@ -307,6 +368,8 @@ class ShareKeeper:
         asked = Moment()
         held.is_known = False
         in_use = self._in_use(queue)
+        # Of a share that may be somebody else's by now nothing is used until it is known again.
+        held.said = in_use if is_known else 0
         turn = int(time.time() // _TURN_SECONDS)
         verb = partial(share_queue, self._worker_id, queue, in_use, self._wanted(queue), is_known=is_known, turn=turn)
         # Should no answer come, it may have been done all the same, and part of what we had be somebody else's: nothing

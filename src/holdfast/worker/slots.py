@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
@@ -25,6 +26,7 @@ from holdfast.worker.executors.base import Done, Executor
 from holdfast.worker.handler import Handler, Place
 from holdfast.worker.hooks import ErrorHook
 from holdfast.worker.outcomes import Outcomes
+from holdfast.worker.permits import Permits
 from holdfast.worker.strangers import Strangers
 
 _log = logging.getLogger("holdfast.worker")
@@ -47,6 +49,7 @@ class Slots:
         buffer: Buffer,
         outcomes: Outcomes,
         demand: Demand,
+        permits: Permits,
         executors: Callable[[Done, Callable[[Sequence[Attempt]], None]], Mapping[Place, Executor]],
         hook: ErrorHook,
     ) -> None:
@@ -56,6 +59,7 @@ class Slots:
         self._buffer = buffer
         self._outcomes = outcomes
         self._demand = demand
+        self._permits = permits
         self._hook = hook
         self._loop = asyncio.get_running_loop()
         self._deadlines = Deadlines(self._time_out)
@@ -73,12 +77,14 @@ class Slots:
         self._is_exclusive = False
         self._is_silenced = False
         self._is_filling = False
-        #: a slot was freed since somebody was told
+        #: a slot was freed since somebody was told, and more could be claimed for it
         self._has_ended = False
         self._is_closing = False
         #: set when nothing runs any more; while closing, when anything has ended
         self._emptied = asyncio.Event()
         self.last_start = time.monotonic()
+        #: whether there is enough at hand of the queue of a job that has ended
+        self.has_enough: Callable[[str], bool] = lambda _: False
         #: called with the queue of a job that was not started
         self.given_back: Callable[[str], None] = lambda _: None
         #: how many handlers were still running when everything was to be released
@@ -106,8 +112,8 @@ class Slots:
         self._is_filling = True
         until = None
         try:
-            while self._buffer.ready and self._occupied < self._concurrency and not self._is_exclusive:
-                self._start(self._buffer.ready.popleft())
+            while self._occupied < self._concurrency and not self._is_exclusive and (job := self._next()) is not None:
+                self._start(job)
                 if until is None:
                     until = self.last_start + _FILL_SECONDS
                 elif self.last_start > until:
@@ -116,6 +122,18 @@ class Slots:
         finally:
             self._is_filling = False
             self._tell_of_ends()
+
+    def _next(self) -> ClaimedJob | None:
+        """The first that may start: who has no permit makes way for others, and keeps his place among his own."""
+        buffer, free = self._buffer, self._permits.free
+        if buffer.shelf and (job := buffer.shelf.take(free)) is not None:
+            return job
+        while buffer.ready:
+            job = buffer.ready.popleft()
+            if free(job.queue) != 0:
+                return job
+            buffer.shelf.put(job)
+        return None
 
     def fill_soon(self) -> None:
         """The same, after whatever the caller is about to do."""
@@ -135,6 +153,9 @@ class Slots:
 
     def start_alone(self, job: ClaimedJob) -> None:
         """Start a suspect; the caller sees to it that nothing else runs."""
+        if self._permits.free(job.queue) == 0:  # its claim took so long that our share is void
+            self.give_back([job])
+            return
         self._is_exclusive = True
         self._start(job)
 
@@ -177,11 +198,6 @@ class Slots:
         waiting = [Lease(job.id, job.lease_generation) for job in self._buffer]
         running = [attempt.lease for attempt in list(self._attempts)]
         return [*waiting, *running, *self._outcomes.leases()]
-
-    def count_of(self, queue: str) -> int:
-        """How many jobs of a queue are held."""
-        running = sum(attempt.job.queue == queue for attempt in self._attempts)
-        return running + self._buffer.count_of(queue) + self._outcomes.count_of(queue)
 
     def waiting_of(self, queue: str) -> int:
         """How many of those have not begun; a process may have to be started for them first."""
@@ -291,13 +307,14 @@ class Slots:
         for each in attempts:
             each.executor = executor
             self._attempts.add(each)
+            self._permits.take(each.job.queue)
         executor.start(attempts, handler)
         # A process has to be started first, perhaps, and says itself when the handler's time begins.
         if not attempt.is_over and handler.place is not Place.PROCESS:
             self._start_clock(attempts, attempt.started_at)
 
     def _start_batch(self, first: Attempt, handler: Handler, most: int) -> list[Attempt]:
-        others = self._buffer.take(self._is_handled_by(handler), most - 1)
+        others = self._buffer.take(self._is_next_of(handler, first.job), most - 1)
         attempts = [first, *(Attempt(other, handler, self._worker_id) for other in others)]
         if others:
             for attempt in attempts:
@@ -309,8 +326,20 @@ class Slots:
             if attempt.job.timeout_ms is not None:
                 self._deadlines.add(attempt, attempt.job.timeout_ms, len(self._attempts), since)
 
-    def _is_handled_by(self, handler: Handler) -> Callable[[ClaimedJob], bool]:
-        return lambda job: self._handlers.get(job.type_name) is handler
+    def _is_next_of(self, handler: Handler, first: ClaimedJob) -> Callable[[ClaimedJob], bool]:
+        """Whether a job may go into the same call, where each needs a permit of its own; to be asked in order."""
+        taken = Counter([first.queue])
+
+        def is_next(job: ClaimedJob) -> bool:
+            if self._handlers.get(job.type_name) is not handler:
+                return False
+            free = self._permits.free(job.queue)
+            if free is not None and taken[job.queue] >= free:
+                return False
+            taken[job.queue] += 1
+            return True
+
+        return is_next
 
     def _done(self, attempts: Sequence[Attempt], endings: Sequence[Ending]) -> None:
         if len(attempts) == 1:
@@ -319,7 +348,9 @@ class Slots:
             for attempt, ending in zip(attempts, endings, strict=True):
                 self._end(attempt, ending)
         self._occupied -= 1
-        self._has_ended = True
+        for attempt in attempts:
+            self._permits.put_back(attempt.job.queue)
+            self._has_ended = self._has_ended or not self.has_enough(attempt.job.queue)
         if not self._is_filling:
             self.fill()
 

@@ -1,4 +1,4 @@
-"""A queue with a rate that does not bind is claimed from like any other: many at once, while others are written."""
+"""A queue with limits that do not bind is claimed from like any other: many at once, while others are written."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ def overlaps(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[int, int]]:
     ("limits", "least"),
     [
         pytest.param({"rate": 100_000, "burst": 10_000}, 1 / 3, id="rate"),
+        pytest.param({"concurrency": 5}, 1 / 3, id="concurrency"),
         pytest.param({"key_concurrency": 100}, 0.6, id="keys"),
     ],
 )
@@ -77,7 +78,7 @@ async def test_claims_do_not_wait_for_completions(
     assert during > claims * least
 
 
-async def _starts_under(live_ground: Ground, *, rate: int, burst: int) -> list[float]:
+async def _starts_under(live_ground: Ground, **limits: int) -> list[float]:
     starts: list[float] = []
 
     async def work(_: Hand, number: int) -> None:
@@ -85,18 +86,25 @@ async def _starts_under(live_ground: Ground, *, rate: int, burst: int) -> list[f
         await asyncio.sleep(0)
 
     job = live_ground.job(work)
-    await live_ground.client.queues.limit("default", rate=rate, burst=burst)
+    await live_ground.client.queues.limit("default", **limits)
     await live_ground.client.enqueue_many([job.call(number=number) for number in range(5 * _JOBS)])
     async with live_ground.app.worker(config=replace(BRISK, concurrency=_SLOTS)):
         await live_ground.until(lambda: len(starts) == 5 * _JOBS)
     return starts
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [
+        pytest.param({"rate": 100_000, "burst": 10_000}, id="rate"),
+        pytest.param({"concurrency": 5}, id="concurrency"),
+    ],
+)
 async def test_jobs_are_claimed_ahead_of_their_slots(
-    live_ground: Ground, overlaps: Callable[[], tuple[int, int]]
+    live_ground: Ground, overlaps: Callable[[], tuple[int, int]], limits: dict[str, int]
 ) -> None:
-    """As in a queue without limits: many at once."""
-    await _starts_under(live_ground, rate=100_000, burst=10_000)
+    """As in a queue without limits: many at once, also of what has permits."""
+    await _starts_under(live_ground, **limits)
     claims, _ = overlaps()
     assert claims < 5 * _JOBS / _SLOTS / 2
 

@@ -73,6 +73,15 @@ async def test_runs_in_another_process(ground: Ground) -> None:
     assert parent == os.getpid() != pid
 
 
+async def test_one_place_is_one_process(ground: Ground) -> None:
+    """Of a queue in which one may run at a time the next call begins when the last one has come back."""
+    await ground.client.queues.limit("default", concurrency=1)
+    chains = await ground.client.enqueue_many([jobs.awhere.call(pause=0.1) for _ in range(4)])
+    async with ground.app.worker(config=HANDFUL):
+        ended = [await ground.until_status(chain.id, "completed") for chain in chains]
+    assert len({job.output[0] for job in ended}) == 1
+
+
 async def test_async_handlers_and_the_lifespan_of_the_process(ground: Ground) -> None:
     job = await _ended(ground, jobs.awhere.call(pause=0.01))
     pid, made_in = job.output

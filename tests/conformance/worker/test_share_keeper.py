@@ -119,7 +119,7 @@ async def test_what_ran_before_the_limit_counts(line: Line, client: Client) -> N
 
 
 async def test_nothing_is_claimed_while_it_asks(line: Line, client: Client) -> None:
-    """Nor asked while it claims."""
+    """Nor asked while it claims; but when it is time to ask, no other claim comes first."""
     client.queues.limit("q", concurrency=3)
     shares = keeper(line)
     await shares.look()
@@ -137,7 +137,81 @@ async def test_nothing_is_claimed_while_it_asks(line: Line, client: Client) -> N
     await shares.look()
     assert line.writes == writes
     shares.claimed("q", 0)
+    assert shares.room("q") == 0
+    shares.look_soon()
+    await shares.look()
     assert shares.room("q") == 3
+
+
+async def test_no_more_handlers_start_while_it_asks(line: Line, client: Client) -> None:
+    """Than it said: by the time of the answer others may have the rest."""
+    running = 1
+    client.queues.limit("q", concurrency=3)
+    shares = keeper(line, in_use=lambda _: running)
+    assert shares.most("q") is None
+    await shares.look()
+    assert shares.most("q") == 3
+    line.may_answer.clear()
+    writes = line.writes
+    asking = asyncio.create_task(shares.look())
+    while line.writes == writes:  # noqa: ASYNC110 - there is nobody to tell
+        await asyncio.sleep(0.001)
+    assert shares.most("q") == 1
+    line.may_answer.set()
+    await asking
+    assert shares.most("q") == 3
+    line.is_losing = True
+    with pytest.raises(DatabaseUnavailable):
+        await shares.look()
+    assert shares.most("q") == 0
+
+
+async def test_no_handler_starts_by_what_is_not_known(line: Line, client: Client) -> None:
+    """A limit that it has just heard of, and an answer after which it may have been taken for dead."""
+    client.queues.limit("q", concurrency=3)
+    shares = keeper(line, dead_after=timedelta(seconds=0.3), in_use=lambda _: 1)
+    line.is_losing = True
+    with pytest.raises(DatabaseUnavailable):
+        await shares.look()
+    assert shares.most("q") == 0
+    line.is_losing = False
+    await shares.look()
+    assert shares.most("q") == 3
+    await asyncio.sleep(0.3)
+    assert shares.most("q") == 0
+    line.may_answer.clear()
+    writes = line.writes
+    asking = asyncio.create_task(shares.look())
+    while line.writes == writes:  # noqa: ASYNC110 - there is nobody to tell
+        await asyncio.sleep(0.001)
+    assert shares.most("q") == 0
+    line.may_answer.set()
+    await asking
+    client.queues.limit("q")
+    shares.look_soon()
+    await shares.look()
+    assert shares.most("q") is None
+
+
+async def test_jobs_are_claimed_ahead_of_permits(line: Line, client: Client) -> None:
+    """As many as it is told to keep at hand; none without a permit, nor where keys are limited."""
+    at_hand = 0
+    client.queues.limit("q", concurrency=3)
+    shares = keeper(line, in_use=lambda _: 2, at_hand=lambda _: at_hand, ahead=lambda _, waiting: 10 - waiting)
+    await shares.look()
+    assert (shares.room("q"), shares.room("q", is_ahead=False)) == (11, 1)
+    at_hand = 4
+    assert (shares.room("q"), shares.room("q", is_ahead=False)) == (7, 0)
+    client.queues.limit("q", concurrency=3, key_concurrency=1)
+    shares.look_soon()
+    await shares.look()
+    assert shares.room("q") == 0
+    client.queues.limit("q", concurrency=2)
+    other = keeper(line, "w2", ahead=lambda _, __: 10)
+    shares.look_soon()
+    await shares.look()
+    await other.look()
+    assert other.room("q") == 0
 
 
 async def test_a_lost_answer_is_nothing_to_go_by(line: Line, client: Client) -> None:
@@ -286,6 +360,53 @@ async def test_what_is_called_back_is_not_used_again(line: Line, client: Client)
     await first.look()
     await second.look()
     assert (first.permits("q"), first.room("q"), second.room("q")) == (3, 0, 1)
+
+
+async def test_who_comes_at_the_same_time_shares_soon(line: Line, client: Client) -> None:
+    """Though each asks once a minute at most: whoever is first has everything, asks again, and gives half of it back.
+
+    The first ask is not made by `run`, as in a worker, which claims nothing before.
+    """
+    client.queues.limit("q", concurrency=4)
+    keepers = [
+        ShareKeeper(line, name, ["q"], lambda _: 4, interval=timedelta(seconds=60), in_use=lambda _: 0)
+        for name in ("w1", "w2")
+    ]
+    asking = [asyncio.create_task(shares.look()) for shares in keepers]
+    running = [asyncio.create_task(shares.run()) for shares in keepers]
+    await asyncio.gather(*asking)
+    async with asyncio.timeout(20):
+        while [shares.room("q") for shares in keepers] != [2, 2]:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+
+
+async def test_what_was_called_back_is_given_back_when_it_is_free(line: Line, client: Client) -> None:
+    """At once, where the handlers that used it have ended."""
+    in_use = 4
+    client.queues.limit("q", concurrency=4)
+    shares = ShareKeeper(line, "w1", ["q"], lambda _: 4, interval=timedelta(seconds=60), in_use=lambda _: in_use)
+    other = keeper(line, "w2")
+    running = asyncio.create_task(shares.run())
+    async with asyncio.timeout(20):
+        while shares.permits("q") != 4:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+        await other.look()
+        shares.look_soon()
+        while shares.most("q") != 2:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+        assert shares.permits("q") == 4
+        in_use = 2
+        shares.freed("q")
+        while shares.permits("q") != 2:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+    await other.look()
+    assert other.most("q") == 2
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
 
 
 async def test_limits_come_and_go(line: Line, client: Client) -> None:

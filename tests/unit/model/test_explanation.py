@@ -133,7 +133,7 @@ def test_blocked() -> None:
         (
             {},
             {"queue": FULL},
-            "queue 'mail' may run 2 jobs at a time, and 2 run",
+            "queue 'mail' may run 2 jobs at a time, and 2 are claimed",
         ),
         ({}, {"queue": QueueRecord(name="mail", rate=0.5, burst=1)}, "queue 'mail' starts at most 0.5 jobs per second"),
         ({}, {"workers": []}, "no live worker serves queue 'mail'"),
