@@ -17,6 +17,7 @@ from holdfast.model.settings import RetrySettings
 from holdfast.notify import Waker
 from holdfast.operations.worker_life import WorkerIdentity
 from holdfast.stores import SyncStore
+from holdfast.telemetry import Listeners
 from holdfast.worker.attempt import Attempt
 from holdfast.worker.buffer import Buffer
 from holdfast.worker.cancel_tasks import cancel_tasks
@@ -58,6 +59,7 @@ class Supplies:
 
     - `store` is the engine's, `lease_store` the lease keeper's, `thread_store` that of handlers in threads.
     - `schedules`: those of the app's code; None if it has no say in them.
+    - `listeners`: who is told of what becomes of jobs.
     - `state`: what the app's lifespan yielded.
     """
 
@@ -71,6 +73,7 @@ class Supplies:
     waker: Waker
     processes: ProcessPlan
     hooks: Hooks
+    listeners: Listeners
     schedules: AppSchedules | None
     state: Any
 
@@ -97,7 +100,7 @@ class Engine:
         tally = Tally()
         self._demand = demand = Demand()
         buffer = Buffer(config.batch, concurrency)
-        self.outcomes = Outcomes(store, identity.id, config.batch, tally)
+        self.outcomes = Outcomes(store, identity.id, config.batch, tally, supplies.listeners)
         self.outcomes.woken = self._tell_of_work
         self.outcomes.returned = waker.poke
         self._settler = Settler(store)
@@ -115,6 +118,7 @@ class Engine:
             demand=demand,
             executors=self._executors,
             hook=hooks.error,
+            listeners=supplies.listeners,
         )
         self._ring = RingKeeper(
             store,
@@ -156,6 +160,7 @@ class Engine:
             tally,
             make_ids=supplies.ids.make,
             schedules=supplies.schedules,
+            listeners=supplies.listeners,
             is_heard=lambda: self.keeper.is_heard,
             is_steady=lambda: self.keeper.is_steady,
             returned=waker.poke,

@@ -22,6 +22,7 @@ from holdfast.operations.release_jobs import release_orphans
 from holdfast.operations.sync_schedules import sync_schedules
 from holdfast.operations.worker_life import WorkerIdentity, register_worker, retire_worker
 from holdfast.stores import Store
+from holdfast.telemetry import Listeners, WorkerStarted, WorkerStopped
 from holdfast.worker.backoff import Backoff
 from holdfast.worker.cancel_tasks import cancel_tasks
 from holdfast.worker.config import WorkerConfig
@@ -78,6 +79,7 @@ class Worker:
         hints: Hints,
         schedules: AppSchedules | None,
         lifespan: Lifespan,
+        listeners: Listeners,
         on_error: Sequence[OnError],
         on_dead: Sequence[OnDead],
         processes: ProcessPlan,
@@ -104,6 +106,7 @@ class Worker:
         self._hints = hints
         self._schedules = schedules
         self._lifespan = lifespan
+        self._listeners = listeners
         self._hooks = Hooks(on_error, on_dead, self._store)
         self._processes = processes
         self._waker = waker(self.queues)
@@ -201,6 +204,8 @@ class Worker:
             if self._is_registered:
                 await self._retire()
             await self._store.close()
+            if self._engine is not None:
+                self._listeners.tell([WorkerStopped(self.id)])
 
     async def _close_lifespan(self) -> None:
         """In its own time, unless somebody is in a hurry."""
@@ -293,11 +298,13 @@ class Worker:
                 waker=self._waker,
                 processes=self._processes,
                 hooks=self._hooks,
+                listeners=self._listeners,
                 schedules=self._schedules,
                 state=state,
             ),
         )
         engine.start()
+        self._listeners.tell([WorkerStarted(self.id, tuple(self.queues), self.concurrency)])
         self.started.set()
         try:
             self.reached = await engine.until(self._stopping)
