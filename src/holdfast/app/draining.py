@@ -117,8 +117,10 @@ async def _is_due(store: AsyncStore, queues: Sequence[str]) -> bool:
 
 async def _unblock(store: AsyncStore, listeners: Listeners) -> None:
     for service in (
-        Unblocker(store, lambda _: None, listeners), KeySweeper(store, lambda _: None), LimitSweeper(store, lambda _: None)
-    ):  # fmt: skip
+        Unblocker(store, lambda _: None, listeners),
+        KeySweeper(store, lambda _: None),
+        LimitSweeper(store, lambda _: None),
+    ):
         await service.run_once()
         while service.is_amid:
             await service.run_once()

@@ -104,7 +104,7 @@ class AsyncClient:
         self.workers = AsyncWorkers(store, hinter)
         self.admin = AsyncAdmin(store)
         self.settings = AsyncSettings(store)
-        self.schedules = AsyncSchedules(store, hinter, ids, job_types, schedules, listeners)
+        self.schedules = AsyncSchedules(store, hinter, ids, job_types, schedules, listeners=listeners)
 
     async def __aenter__(self) -> Self:
         # Now rather than inside the caller's first transaction, which may hold the lock that a migration needs.

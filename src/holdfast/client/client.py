@@ -107,7 +107,7 @@ class Client:
         self.workers = Workers(store, hinter)
         self.admin = Admin(store)
         self.settings = Settings(store)
-        self.schedules = Schedules(store, hinter, ids, job_types, schedules, listeners)
+        self.schedules = Schedules(store, hinter, ids, job_types, schedules, listeners=listeners)
 
     def __enter__(self) -> Self:
         # Now rather than inside the caller's first transaction, which may hold the lock that a migration needs.

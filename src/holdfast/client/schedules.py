@@ -42,6 +42,7 @@ class Schedules:
         ids: Ids,
         job_types: Mapping[str, JobType],
         schedules: AppSchedules,
+        *,
         listeners: Listeners,
     ) -> None:
         self._store = store

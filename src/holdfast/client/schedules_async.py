@@ -39,6 +39,7 @@ class AsyncSchedules:
         ids: Ids,
         job_types: Mapping[str, JobType],
         schedules: AppSchedules,
+        *,
         listeners: Listeners,
     ) -> None:
         self._store = store

@@ -41,8 +41,8 @@ def expire_jobs(limit: int = 500) -> Operation[Expiry]:
     settlement = Settlement.of([(subject, outcome) for subject, outcome, *_ in rows])
     yield from settle_stragglers(settlement)
     expired = [
-        Expired(job_id, *known, msgspec.json.decode(error, type=JobError))
-        for job_id, outcome, *known, error in rows
+        Expired(job_id, chain, type_name, queue, tenant, generation, msgspec.json.decode(error, type=JobError))
+        for job_id, outcome, chain, type_name, queue, tenant, generation, error in rows
         if outcome == "expired"
     ]
     return Expiry(len(expired), settlement.woken, expired)

@@ -23,8 +23,9 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
 class Settlement:
     """What became of a batch of writes by holders: all went through but these.
 
-    `cancelled` is what was to be cancelled, and is, instead of what its holder wrote; `woken` are queues that got work because somebody waited for what ended; `unsettled` are chains whose dependants
-    have not all been told, because somebody has one of them locked.
+    - `cancelled`: ended instead, for somebody had asked for that.
+    - `woken`: queues that got work because somebody waited for what ended.
+    - `unsettled`: chains whose dependants have not all been told, because somebody has one of them locked.
     """
 
     lost: set[str] = field(default_factory=set)

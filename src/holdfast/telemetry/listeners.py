@@ -31,7 +31,7 @@ class Listeners:
         #: of listeners that have failed: when it may be logged again, and how often it was not
         self._failed: dict[int, tuple[float, int]] = {}
 
-    def add(self, listener: Listener, kinds: tuple[type[Event], ...]) -> None:
+    def add(self, listener: object, kinds: tuple[type[Event], ...]) -> None:
         """From now on; without `kinds`, all events. A kind stands for those below it too."""
         if not callable(listener) or _is_async(listener):
             raise InvalidOption(
@@ -74,7 +74,8 @@ class Listeners:
 
 
 def _is_async(listener: object) -> bool:
-    return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(getattr(listener, "__call__", None))  # noqa: B004
+    called = type(listener).__call__ if callable(listener) else None
+    return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(called)
 
 
 def _kinds(root: type[Event]) -> Iterator[type[Event]]:

@@ -85,8 +85,8 @@ class Slots:
         self.last_start = time.monotonic()
         #: called with the queue of a job that was not started
         self.given_back: Callable[[str], None] = lambda _: None
-        #: how many handlers were still running when everything was to be released
-        self.stuck = 0
+        #: those whose handlers were still running when everything was to be released
+        self.stuck: list[Attempt] = []
 
     # --- what the fetcher asks ----------------------------------------------------------------------------------------
 
@@ -263,8 +263,8 @@ class Slots:
         await self._until(lambda: not self._has_interruptible, deadline, hurry or asyncio.Event())
         deadline = min(deadline, time.monotonic() + hurried_grace)
         await self._until(lambda: not self._has_interruptible, deadline, asyncio.Event())
-        self.stuck += len(self._attempts)
-        for attempt in list(self._attempts):
+        self.stuck += self._attempts
+        for attempt in self.stuck:
             self._end(attempt, None)
         self._deadlines.close()
         for executor in self._executors.values():

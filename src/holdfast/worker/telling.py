@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from holdfast.operations.claim_jobs import ClaimedJob
@@ -55,6 +55,12 @@ def lost(attempt: Attempt) -> list[Event]:
     attempt.is_loss_told = True
     reason = attempt.cancelled if attempt.is_told_of_loss else Cancellation.LEASE_LOST
     return [JobLost(*identity(attempt.job, attempt.worker_id), str(reason))]
+
+
+def released(attempts: Sequence[Attempt], given_back: Collection[str]) -> list[Event]:
+    """Of handlers that did not come to an end, when the jobs were given back all the same."""
+    gone = set(given_back)
+    return [JobReleased(*identity(each.job, each.worker_id)) for each in attempts if each.job.id in gone]
 
 
 def written(

@@ -35,6 +35,7 @@ from holdfast.worker.hooks import Hooks, OnDead, OnError
 from holdfast.worker.lifespan import Lifespan
 from holdfast.worker.limits import Limit
 from holdfast.worker.patient_store import PatientStore
+from holdfast.worker.telling import released
 from holdfast.worker.vitals import Vitals, worker_vitals
 
 _log = logging.getLogger("holdfast.worker")
@@ -150,7 +151,7 @@ class Worker:
     @property
     def stuck(self) -> int:
         """How many handlers, or lifespans, did not come to an end; the jobs are back, so the process should go."""
-        return int(self._is_lifespan_stuck) + (0 if self._engine is None else self._engine.slots.stuck)
+        return int(self._is_lifespan_stuck) + (0 if self._engine is None else len(self._engine.slots.stuck))
 
     @property
     def is_leader(self) -> bool:
@@ -323,6 +324,8 @@ class Worker:
                 if orphans.woken:
                     # Whoever stops in a hurry gives back here what runs: others need not wait for their next look.
                     self._hints.send(orphans.woken)
+                if self._engine is not None and self._listeners.heard:
+                    self._listeners.tell(released(self._engine.slots.stuck, orphans.jobs))
                 await self._store.run(lambda: retire_worker(self.id))
         except (HoldfastError, TimeoutError) as error:
             _log.error(

@@ -34,7 +34,7 @@ SELECT id::text, 'expired' AS outcome, chain_id::text, type_name, queue, tenant,
        last_attempt_error AS error
 FROM expired
 UNION ALL
-SELECT DISTINCT queue, 'woken', NULL, NULL, NULL, NULL, CAST(NULL AS bigint), CAST(NULL AS json) FROM expired WHERE has_left
+SELECT queue, 'woken', NULL, NULL, NULL, NULL, NULL, NULL FROM (SELECT DISTINCT queue FROM expired WHERE has_left) AS freed
 UNION ALL
 SELECT coalesce(unsettled::text, woken_queue), CASE WHEN unsettled IS NULL THEN 'woken' ELSE 'unsettled' END,
        NULL, NULL, NULL, NULL, NULL, NULL
