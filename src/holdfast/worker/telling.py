@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.operations.claim_jobs import ClaimedJob
@@ -11,6 +11,7 @@ from holdfast.operations.continue_jobs import Continuation
 from holdfast.operations.fail_jobs import FailSettlement, Failure
 from holdfast.operations.lease import Settlement
 from holdfast.operations.refuse_jobs import Refusal
+from holdfast.operations.release_jobs import Orphans
 from holdfast.operations.snooze_jobs import Postponement
 from holdfast.operations.suspend_jobs import Suspension
 from holdfast.telemetry import (
@@ -57,10 +58,16 @@ def lost(attempt: Attempt) -> list[Event]:
     return [JobLost(*identity(attempt.job, attempt.worker_id), str(reason))]
 
 
-def released(attempts: Sequence[Attempt], given_back: Collection[str]) -> list[Event]:
+def released(attempts: Sequence[Attempt], orphans: Orphans) -> list[Event]:
     """Of handlers that did not come to an end, when the jobs were given back all the same."""
-    gone = set(given_back)
-    return [JobReleased(*identity(each.job, each.worker_id)) for each in attempts if each.job.id in gone]
+    gone = set(orphans.jobs)
+    return [
+        JobCancelled(*identity(attempt.job, attempt.worker_id), None)
+        if attempt.job.id in orphans.cancelled
+        else JobReleased(*identity(attempt.job, attempt.worker_id))
+        for attempt in attempts
+        if attempt.job.id in gone
+    ]
 
 
 def written(

@@ -325,7 +325,7 @@ class Worker:
                     # Whoever stops in a hurry gives back here what runs: others need not wait for their next look.
                     self._hints.send(orphans.woken)
                 if self._engine is not None and self._listeners.heard:
-                    self._listeners.tell(released(self._engine.slots.stuck, orphans.jobs))
+                    self._listeners.tell(released(self._engine.slots.stuck, orphans))
                 await self._store.run(lambda: retire_worker(self.id))
         except (HoldfastError, TimeoutError) as error:
             _log.error(
