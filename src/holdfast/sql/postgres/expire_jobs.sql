@@ -1,6 +1,6 @@
 -- expire_jobs: cancel up to /*limit*/500 jobs that nobody started by the time they were given.
 -- params: now timestamptz
--- returns: id text, outcome text, chain_id text, type_name text, queue text, tenant text, lease_generation bigint, error json
+-- returns: id text, outcome text, chain_id text, type_name text, queue text, tenant text, lease_generation bigint, error text
 --   (outcome is 'expired'; and, with no more than these two, of the dependants 'woken' and 'unsettled', as in complete_jobs,
 --   and 'woken' of the queues in which the next job of a partition key may be claimed by this)
 -- concurrency: claims leave these jobs alone, so nobody starts one that is being cancelled; locked rows are left for the
@@ -31,7 +31,7 @@ settled AS MATERIALIZED (
     WHERE ended IS NOT NULL
 )
 SELECT id::text, 'expired' AS outcome, chain_id::text, type_name, queue, tenant, lease_generation,
-       last_attempt_error AS error
+       last_attempt_error::text AS error
 FROM expired
 UNION ALL
 SELECT queue, 'woken', NULL, NULL, NULL, NULL, NULL, NULL FROM (SELECT DISTINCT queue FROM expired WHERE has_left) AS freed

@@ -1,6 +1,6 @@
 -- expire_jobs: cancel up to /*limit*/500 jobs that nobody started by the time they were given.
 -- params: now timestamptz
--- returns: id text, outcome text, chain_id text, type_name text, queue text, tenant text, lease_generation bigint, error json
+-- returns: id text, outcome text, chain_id text, type_name text, queue text, tenant text, lease_generation bigint, error text
 --   (outcome is 'expired'; and, with no more than these two, 'unsettled' = a chain with dependants, to be settled in the same
 --   transaction, and 'woken' = a queue in which the next job of a partition key may be claimed by this)
 -- concurrency: inside a write transaction; claims leave these jobs alone.
