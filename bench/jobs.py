@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
-from holdfast import App, Context
-
-
-async def passing(_: Context, call_next: Callable[[], Awaitable[Any]]) -> Any:
-    """A middleware that does nothing."""
-    return await call_next()
-
+from holdfast import App
 
 app = App(os.environ["HOLDFAST_URL"], name="bench", auto_migrate=True)
 
@@ -22,11 +14,6 @@ app = App(os.environ["HOLDFAST_URL"], name="bench", auto_migrate=True)
 @app.job()
 async def receipt(order_id: int, email: str) -> None:
     """Does nothing."""
-
-
-@app.job(timeout=60, middleware=[passing])
-async def dressed_receipt(_: Context, order_id: int, email: str) -> None:
-    """Does nothing, with everything that may be around a handler."""
 
 
 @app.job(queue="stamp")

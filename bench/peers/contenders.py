@@ -12,7 +12,10 @@ SELECT NOT EXISTS (SELECT 1 FROM {job} WHERE status = 'pending' AND {plain} AND 
 """
 _HOLDFAST_KEEPS = "history kept; every completion fenced"
 _HOLDFAST_BEST = {"dressed": True, "worker": {"concurrency": 500}}
-_HOLDFAST_BEST_TOLD = "concurrency=500, batches of at most 500; the handler has a context, a timeout and a middleware"
+_HOLDFAST_BEST_TOLD = (
+    "concurrency=500, batches of at most 500; the handler has a context, a timeout and a middleware, "
+    "and there is a listener of events"
+)
 _OWN_PYTHON = f"Python {sys.version_info.major}.{sys.version_info.minor}"
 _RAW_TOLD = "claim and complete by UPDATE, 500 at a time, one connection per process; no fence, types or handlers"
 

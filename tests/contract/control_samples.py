@@ -35,7 +35,7 @@ def _finished(size: int) -> list[str]:
 
 
 def _locked(ids: list[str], status: str, waiting_for: int = 0) -> Rows:
-    return [[each, each, each, True, status, "default", 1, waiting_for, True] for each in ids]
+    return [[each, each, each, True, status, "default", 1, waiting_for, 1, "report", None, True] for each in ids]
 
 
 def _cancel(ids: list[str]) -> list[Statement]:

@@ -175,6 +175,8 @@ def _reap(size: int) -> list[Statement]:
             is_unstarted=False,
             is_uncertain=False,
             queue="default",
+            chain_id=job_id(n),
+            tenant=None,
         )
         for n in numbers
     ]

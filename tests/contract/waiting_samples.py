@@ -32,7 +32,7 @@ def _seize() -> list[Statement]:
     operation = complete_outside(OutsideCompletion(id_, False, (), lambda _: None))
     next(operation)
     locked = operation.send(())
-    read = operation.send([[id_, id_, id_, True, "pending", "default", 0, 0, True]])
+    read = operation.send([[id_, id_, id_, True, "pending", "default", 0, 0, 1, "report", None, True]])
     return [locked, read, operation.send([[to_json(job)]])]
 
 

@@ -69,7 +69,9 @@ def _signal() -> list[Statement]:
     operation = signal_chain(job_id(1), "go", "1")
     next(operation)
     operation.send([])
-    return [operation.send([[job_id(1), job_id(1), job_id(1), True, "running", "default", 1, 0, True]])]
+    return [
+        operation.send([[job_id(1), job_id(1), job_id(1), True, "running", "default", 1, 0, 1, "report", None, True]])
+    ]
 
 
 def _await(size: int) -> list[Statement]:

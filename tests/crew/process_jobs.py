@@ -16,7 +16,7 @@ from typing import Any
 
 import psycopg
 
-from holdfast import App, Cancel, Context, DeadLetter, Job, Retry, RetryAt, Snooze, SyncBatch, SyncContext
+from holdfast import App, Cancel, Context, DeadLetter, Job, JobEnqueued, Retry, RetryAt, Snooze, SyncBatch, SyncContext
 
 
 @contextmanager
@@ -33,6 +33,17 @@ def tagged(ctx: SyncContext, call_next: Any) -> Any:
 app = App("sqlite:////nowhere/at/all.db", lifespan=lifespan, middleware=[tagged])
 
 ONCE = Retry(max_attempts=1)
+
+
+#: where it is set, a file of what was enqueued, and in which process
+EVENTS = "EVENTS_OF_PROCESSES"
+
+
+@app.on_event(JobEnqueued)
+def note_enqueued(event: JobEnqueued) -> None:
+    if path := os.environ.get(EVENTS):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(f"{event.type_name} {os.getpid()}\n")
 
 
 @app.on_error
@@ -146,6 +157,12 @@ def ends_on_own_transaction(ctx: SyncContext, url: str) -> None:
         connection.execute("INSERT INTO orders (id) VALUES (7)")
         ctx.complete(tx=connection)
     connection.close()
+
+
+@app.job(executor="process")
+def goes_on_in_own_transaction(ctx: SyncContext) -> list[int]:
+    with ctx.transaction() as tx:
+        return ctx.continue_with(where.call(), tx=tx)
 
 
 @app.job(executor="process")

@@ -23,6 +23,7 @@ SUBJECTS = [
         "batches",
         "partition_keys",
         "durable_waits",
+        "events",
     )
 ]
 

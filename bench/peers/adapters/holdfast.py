@@ -6,12 +6,13 @@ import os
 import platform
 import signal
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from typing import Any
 
 from bench.peers.adapters.protocol import BATCH, Adapter, payload, serve
-from holdfast import App, Context
+from holdfast import App, Context, Event
 
 
 async def passing(_: Context, call_next: Callable[[], Awaitable[Any]]) -> Any:
@@ -20,17 +21,22 @@ async def passing(_: Context, call_next: Callable[[], Awaitable[Any]]) -> Any:
 
 
 class HoldfastAdapter(Adapter):
-    """With `dressed`, everything is around the handler that may be: its context, a timeout and a middleware."""
+    """With `dressed`, everything is around the handler that may be: context, timeout, middleware and events."""
 
     def __init__(self, url: str, settings: dict[str, Any]) -> None:
         super().__init__(url, settings)
         self._app = App(url, name="bench", auto_migrate=True)
         tally = self.tally
+        told: Counter[type[Event]] = Counter()
         if settings.get("dressed"):
 
             @self._app.job(timeout=60, middleware=[passing])
             async def receipt(_: Context, order_id: int, email: str) -> None:
                 tally.count()
+
+            @self._app.on_event
+            def count(event: Event) -> None:
+                told[type(event)] += 1
 
         else:
 

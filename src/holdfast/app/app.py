@@ -42,6 +42,7 @@ from holdfast.notify import (
     open_notifier,
 )
 from holdfast.stores import Store, StoreConfig, open_store
+from holdfast.telemetry import Event, Listeners
 from holdfast.worker import Hints, Middleware, OnDead, OnError, Worker, WorkerConfig, WorkerSettings
 from holdfast.worker.config import with_settings
 from holdfast.worker.executors.handler_process import Kit
@@ -52,6 +53,11 @@ from holdfast.worker.lifespan import Lifespan
 R = TypeVar("R")
 E = TypeVar("E", bound=OnError)
 D = TypeVar("D", bound=OnDead)
+L = TypeVar("L", bound=Callable[[Event], object])
+T1 = TypeVar("T1", bound=Event)
+T2 = TypeVar("T2", bound=Event)
+T3 = TypeVar("T3", bound=Event)
+T4 = TypeVar("T4", bound=Event)
 H = TypeVar("H", bound=JobHandle[..., Any])
 
 Managed = AbstractAsyncContextManager[Any] | AbstractContextManager[Any]
@@ -155,6 +161,7 @@ class App:
         self._lifespan = lifespan
         self._on_error: list[OnError] = []
         self._on_dead: list[OnDead] = []
+        self._listeners = Listeners()
         self._attendance = Attendance(self._surroundings)
         self._lock = threading.Lock()
         forget_after_fork(self)
@@ -312,13 +319,57 @@ class App:
         self._on_dead.append(hook)
         return hook
 
+    @overload
+    def on_event(self, listener: L, /) -> L: ...
+    @overload
+    def on_event(self, kind: type[T1], /) -> Callable[[Callable[[T1], R]], Callable[[T1], R]]: ...
+    @overload
+    def on_event(
+        self, kind: type[T1], kind2: type[T2], /
+    ) -> Callable[[Callable[[T1 | T2], R]], Callable[[T1 | T2], R]]: ...
+    @overload
+    def on_event(
+        self, kind: type[T1], kind2: type[T2], kind3: type[T3], /
+    ) -> Callable[[Callable[[T1 | T2 | T3], R]], Callable[[T1 | T2 | T3], R]]: ...
+    @overload
+    def on_event(
+        self, kind: type[T1], kind2: type[T2], kind3: type[T3], kind4: type[T4], /
+    ) -> Callable[[Callable[[T1 | T2 | T3 | T4], R]], Callable[[T1 | T2 | T3 | T4], R]]: ...
+    @overload
+    def on_event(self, *kinds: type[Event]) -> Callable[[Callable[[Any], R]], Callable[[Any], R]]: ...
+    def on_event(self, *what: Any) -> Any:
+        """Have a function called with every event, or with those of some kinds, in the process where it happens.
+
+        It is called at once, in the thread where it happens, a worker's event loop above all: so it must be quick, must
+        not wait for anything, and may be called by several threads. What it raises is logged and harms nobody.
+
+        An event tells of what is committed; a crash, or a commit whose answer is lost, may swallow one. What must
+        happen belongs into a job.
+
+            @app.on_event(JobFailed, JobDeadLettered)
+            def count(event: JobFailed | JobDeadLettered) -> None:
+                failures[event.type_name] += 1
+        """
+        if len(what) == 1 and not _is_event(what[0]):
+            self._listeners.add(what[0], ())
+            return what[0]
+        if unknown := [kind for kind in what if not _is_event(kind)]:
+            raise InvalidOption("kind", unknown[0], "must be Event or one of the classes below it")
+
+        def register(listener: Callable[[Any], R]) -> Callable[[Any], R]:
+            self._listeners.add(listener, what)
+            return listener
+
+        return register
+
     def adopt(self, other: App) -> None:
-        """Take over every job type of another app, with its schedules, hooks and lifespan: for test kits."""
+        """Take over every job type of another app, with its schedules, hooks, listeners and lifespan: for test kits."""
         self._registry.adopt(other._registry)
         for definition in other._schedules.definitions.values():
             self._schedules.add(definition)
         self._on_error += other._on_error
         self._on_dead += other._on_dead
+        self._listeners.adopt(other._listeners)
         self._lifespan = self._lifespan or other._lifespan
 
     def call(self, type_name: str, /, *args: object, **kwargs: object) -> Call[Any]:
@@ -344,6 +395,7 @@ class App:
             self._registry.job_types,
             self._attendance,
             schedules=self._schedules,
+            listeners=self._listeners,
         )
 
     def async_client(self, *, notify: bool = True) -> AsyncClient:
@@ -356,6 +408,7 @@ class App:
             self._registry.job_types,
             self._attendance,
             schedules=self._schedules,
+            listeners=self._listeners,
         )
 
     def wake(self, *queues: str) -> None:
@@ -379,6 +432,7 @@ class App:
                     self._registry.job_types,
                     self._attendance,
                     schedules=self._schedules,
+                    listeners=self._listeners,
                 )
                 atexit.register(self.close)
             return self._shared_client
@@ -467,6 +521,7 @@ class App:
             hints=Hints(notifier.hint, notifier.inner_channel),
             schedules=self._schedules if has_schedules else None,
             lifespan=self._make_lifespan(),
+            listeners=self._listeners,
             on_error=self._on_error,
             on_dead=self._on_dead,
             # The path of a SQLite file is that of the moment in which the app was made, wherever the process is now.
@@ -565,6 +620,7 @@ class App:
             concurrency=concurrency,
             timeout=timeout,
             waits_for_dead=waits_for_dead,
+            listeners=self._listeners,
         )
 
     def run_worker(self, config: WorkerConfig | None = None, **settings: Unpack[WorkerSettings]) -> int:
@@ -582,6 +638,10 @@ class App:
     def check_purpose(self, config: WorkerConfig) -> None:
         """Raise `WorkerCannotWork` if a worker with these settings would never have anything to do."""
         refuse_purposeless(self._registry.handlers.values(), config.queues, self.client)
+
+
+def _is_event(what: object) -> bool:
+    return isinstance(what, type) and issubclass(what, Event)
 
 
 def _default_url() -> str:

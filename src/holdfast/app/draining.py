@@ -21,6 +21,8 @@ from holdfast.operations.reap_jobs import find_reapable
 from holdfast.operations.register_types import register_types
 from holdfast.operations.statement import Rows, Statement
 from holdfast.stores import AsyncStore
+from holdfast.telemetry import Listeners
+from holdfast.telemetry.verbs import expired
 from holdfast.worker import Handler, Worker, WorkerConfig
 from holdfast.worker.cancel_tasks import cancel_tasks
 from holdfast.worker.maintenance.key_sweeper import KeySweeper
@@ -70,6 +72,7 @@ async def drain(
     concurrency: int | None,
     timeout: Duration | None,
     waits_for_dead: bool,
+    listeners: Listeners,
 ) -> Drained:
     """Run what is due, and what becomes due by that, until nothing is."""
     patience = LONGEST if timeout is None else checked_duration("timeout", timeout)
@@ -88,11 +91,11 @@ async def drain(
             await looking.run(lambda: register_types(types.values()))
             while True:
                 # First, for whoever waits for these may have to run; nobody starts them.
-                await _expire(looking)
+                await _expire(looking, listeners)
                 # Nothing of ours runs now, so nobody can add what this look would miss.
                 if not await _is_due(looking, served):
                     # Whom nobody could tell that their blockers have ended, a worker would find soon.
-                    await _unblock(looking)
+                    await _unblock(looking, listeners)
                     if not await _is_due(looking, served) and not await orphans.find():
                         return tally.counts()
                 waker = _DryWaker()
@@ -112,18 +115,23 @@ async def _is_due(store: AsyncStore, queues: Sequence[str]) -> bool:
     return await store.run(lambda: next_due(queues), read_only=True) == timedelta()
 
 
-async def _unblock(store: AsyncStore) -> None:
+async def _unblock(store: AsyncStore, listeners: Listeners) -> None:
     for service in (
-        Unblocker(store, lambda _: None), KeySweeper(store, lambda _: None), LimitSweeper(store, lambda _: None)
-    ):  # fmt: skip
+        Unblocker(store, lambda _: None, listeners),
+        KeySweeper(store, lambda _: None),
+        LimitSweeper(store, lambda _: None),
+    ):
         await service.run_once()
         while service.is_amid:
             await service.run_once()
 
 
-async def _expire(store: AsyncStore) -> None:
-    while (await store.run(lambda: expire_jobs(_BATCH))).expired >= _BATCH:
-        pass
+async def _expire(store: AsyncStore, listeners: Listeners) -> None:
+    done = None
+    while done is None or done.expired >= _BATCH:
+        done = await store.run(lambda: expire_jobs(_BATCH))
+        if listeners.heard:
+            listeners.tell(expired(done.jobs))
 
 
 class _Orphans:
@@ -247,7 +255,7 @@ class _Tally:
 
     def note(self, statement: Statement, rows: Rows) -> None:
         if statement.name == "expire_jobs":
-            self._outcomes.update({(job_id, _NEVER): outcome for job_id, outcome in rows if outcome == "expired"})
+            self._outcomes.update({(job_id, _NEVER): outcome for job_id, outcome, *_ in rows if outcome == "expired"})
         success = _SUCCESS.get(statement.name)
         if success is None:
             return

@@ -28,6 +28,7 @@ from holdfast.client.operating_async import AsyncQueues, AsyncWorkers
 from holdfast.client.reading import AnyChain, AnyJob, chain_id_of, job_id_of, refuse_lock_without_transaction
 from holdfast.client.schedules_async import AsyncSchedules
 from holdfast.client.settings_async import AsyncSettings
+from holdfast.client.telling import tell_with_commit
 from holdfast.client.waiting import Wait
 from holdfast.model.call import Call, EnqueueOptions
 from holdfast.model.clock import Duration, checked_duration
@@ -67,6 +68,8 @@ from holdfast.operations.stats import read_stats
 from holdfast.operations.write_logs import LogRecord, list_logs
 from holdfast.stores import AsyncStore
 from holdfast.stores.borrowed import AsyncBorrowed, AsyncTransaction
+from holdfast.telemetry import Listeners
+from holdfast.telemetry.verbs import completed_outside, controlled, enqueued
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -87,19 +90,21 @@ class AsyncClient:
         attendance: Attendance,
         *,
         schedules: AppSchedules,
+        listeners: Listeners,
     ) -> None:
         self._store = store
         self._hinter = hinter
         self._ids = ids
         self._job_types = job_types
         self._attendance = attendance
+        self._listeners = listeners
         #: it was made for handlers, and waits nowhere
         self.is_for_handlers = False
         self.queues = AsyncQueues(store, hinter)
         self.workers = AsyncWorkers(store, hinter)
         self.admin = AsyncAdmin(store)
         self.settings = AsyncSettings(store)
-        self.schedules = AsyncSchedules(store, hinter, ids, job_types, schedules)
+        self.schedules = AsyncSchedules(store, hinter, ids, job_types, schedules, listeners=listeners)
 
     async def __aenter__(self) -> Self:
         # Now rather than inside the caller's first transaction, which may hold the lock that a migration needs.
@@ -138,6 +143,8 @@ class AsyncClient:
             self._hinter.hint(batch.work, has_ridden=channel is not None)
             if batch.woken:
                 self._hinter.hint(batch.woken)
+            if self._listeners.heard:
+                self._listeners.tell(enqueued(zip(batch.documents, chains, strict=True)))
         else:
             borrowed = await self._store.borrow(tx)
             is_hooked = borrowed.on_commit(partial(self._hinter.hint, batch.work))
@@ -146,6 +153,8 @@ class AsyncClient:
             if channel is None and not is_hooked and batch.work:
                 await self._hint_with_commit(borrowed, set(batch.work))
             await self._hint_with_commit(borrowed, batch.woken)
+            if self._listeners.heard:
+                tell_with_commit(self._listeners, tx, borrowed, enqueued(zip(batch.documents, chains, strict=True)))
             for chain in chains:
                 chain.is_tentative = True
         return chains
@@ -511,10 +520,14 @@ class AsyncClient:
             done = await run_again(self._store, lambda: complete_outside(what))
             if done.woken:
                 self._hinter.hint(done.woken)
+            if self._listeners.heard:
+                self._listeners.tell(completed_outside(what, done))
         else:
             borrowed = await self._store.borrow(tx)
             done = await adrive(complete_outside(what), borrowed.execute)
             await self._hint_with_commit(borrowed, done.woken)
+            if self._listeners.heard:
+                tell_with_commit(self._listeners, tx, borrowed, completed_outside(what, done))
         return done.job
 
     async def _hint_with_commit(self, borrowed: AsyncBorrowed, queues: set[str]) -> None:
@@ -528,8 +541,8 @@ class AsyncClient:
         if borrowed is None:
             await self._store.ensure_ready()
         while (step := work.next_step()) is not None:
-            if borrowed is None and (queues := work.take_woken()):
-                self._hinter.hint(queues)
+            if borrowed is None:
+                self._tell_of(work)
             if step.pause:
                 await asyncio.sleep(step.pause)
             if borrowed is not None:
@@ -541,6 +554,16 @@ class AsyncClient:
         # Of the last step too: its answer is taken in when the next one is asked for.
         if borrowed is not None:
             await self._hint_with_commit(borrowed, work.take_woken())
-        elif queues := work.take_woken():
-            self._hinter.hint(queues)
+            if self._listeners.heard:
+                tell_with_commit(self._listeners, tx, borrowed, controlled(work.take_done()))
+        else:
+            self._tell_of(work)
         return work.results
+
+    def _tell_of(self, work: ControlWork) -> None:
+        """What is committed of it since this was last called."""
+        if queues := work.take_woken():
+            self._hinter.hint(queues)
+        done = work.take_done()
+        if self._listeners.heard:
+            self._listeners.tell(controlled(done))

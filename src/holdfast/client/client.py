@@ -31,6 +31,7 @@ from holdfast.client.operating import Queues, Workers
 from holdfast.client.reading import AnyChain, AnyJob, chain_id_of, job_id_of, refuse_lock_without_transaction
 from holdfast.client.schedules import Schedules
 from holdfast.client.settings import Settings
+from holdfast.client.telling import tell_with_commit
 from holdfast.client.waiting import Wait
 from holdfast.model.call import Call, EnqueueOptions
 from holdfast.model.clock import Duration, checked_duration
@@ -70,6 +71,8 @@ from holdfast.operations.stats import read_stats
 from holdfast.operations.write_logs import LogRecord, list_logs
 from holdfast.stores import SyncStore
 from holdfast.stores.borrowed import Borrowed, SyncTransaction
+from holdfast.telemetry import Listeners
+from holdfast.telemetry.verbs import completed_outside, controlled, enqueued
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -90,19 +93,21 @@ class Client:
         attendance: Attendance,
         *,
         schedules: AppSchedules,
+        listeners: Listeners,
     ) -> None:
         self._store = store
         self._hinter = hinter
         self._ids = ids
         self._job_types = job_types
         self._attendance = attendance
+        self._listeners = listeners
         #: it was made for handlers, and waits nowhere
         self.is_for_handlers = False
         self.queues = Queues(store, hinter)
         self.workers = Workers(store, hinter)
         self.admin = Admin(store)
         self.settings = Settings(store)
-        self.schedules = Schedules(store, hinter, ids, job_types, schedules)
+        self.schedules = Schedules(store, hinter, ids, job_types, schedules, listeners=listeners)
 
     def __enter__(self) -> Self:
         # Now rather than inside the caller's first transaction, which may hold the lock that a migration needs.
@@ -141,6 +146,8 @@ class Client:
             self._hinter.hint(batch.work, has_ridden=channel is not None)
             if batch.woken:
                 self._hinter.hint(batch.woken)
+            if self._listeners.heard:
+                self._listeners.tell(enqueued(zip(batch.documents, chains, strict=True)))
         else:
             borrowed = self._store.borrow(tx)
             is_hooked = borrowed.on_commit(partial(self._hinter.hint, batch.work))
@@ -149,6 +156,8 @@ class Client:
             if channel is None and not is_hooked and batch.work:
                 self._hint_with_commit(borrowed, set(batch.work))
             self._hint_with_commit(borrowed, batch.woken)
+            if self._listeners.heard:
+                tell_with_commit(self._listeners, tx, borrowed, enqueued(zip(batch.documents, chains, strict=True)))
             for chain in chains:
                 chain.is_tentative = True
         return chains
@@ -513,10 +522,14 @@ class Client:
             done = run_again(self._store, lambda: complete_outside(what))
             if done.woken:
                 self._hinter.hint(done.woken)
+            if self._listeners.heard:
+                self._listeners.tell(completed_outside(what, done))
         else:
             borrowed = self._store.borrow(tx)
             done = drive(complete_outside(what), borrowed.execute)
             self._hint_with_commit(borrowed, done.woken)
+            if self._listeners.heard:
+                tell_with_commit(self._listeners, tx, borrowed, completed_outside(what, done))
         return done.job
 
     def _hint_with_commit(self, borrowed: Borrowed, queues: set[str]) -> None:
@@ -530,8 +543,8 @@ class Client:
         if borrowed is None:
             self._store.ensure_ready()
         while (step := work.next_step()) is not None:
-            if borrowed is None and (queues := work.take_woken()):
-                self._hinter.hint(queues)
+            if borrowed is None:
+                self._tell_of(work)
             if step.pause:
                 time.sleep(step.pause)
             if borrowed is not None:
@@ -543,6 +556,16 @@ class Client:
         # Of the last step too: its answer is taken in when the next one is asked for.
         if borrowed is not None:
             self._hint_with_commit(borrowed, work.take_woken())
-        elif queues := work.take_woken():
-            self._hinter.hint(queues)
+            if self._listeners.heard:
+                tell_with_commit(self._listeners, tx, borrowed, controlled(work.take_done()))
+        else:
+            self._tell_of(work)
         return work.results
+
+    def _tell_of(self, work: ControlWork) -> None:
+        """What is committed of it since this was last called."""
+        if queues := work.take_woken():
+            self._hinter.hint(queues)
+        done = work.take_done()
+        if self._listeners.heard:
+            self._listeners.tell(controlled(done))

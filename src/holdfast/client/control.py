@@ -98,6 +98,7 @@ class ControlWork:
         self._ids = ids
         self._progress = progress
         self._woken: set[str] = set()
+        self._done: list[ControlBatch] = []
         self._answer: Any = None
         if [chains, job, key].count(None) != 2:  # noqa: PLR2004 - all but one
             raise InvalidOption("chains", chains, f"give chains or job=, one of them, to {verb}")
@@ -130,6 +131,11 @@ class ControlWork:
         """Queues that got work since this was last asked."""
         woken, self._woken = self._woken, set()
         return woken
+
+    def take_done(self) -> list[ControlBatch]:
+        """What was done since this was last asked."""
+        done, self._done = self._done, []
+        return done
 
     def _by_id(self, ids: list[str], orders: Orders) -> Generator[Step, Any, None]:
         if ids:
@@ -175,6 +181,7 @@ class ControlWork:
     def _keep(self, batch: ControlBatch, come_back: AbstractSet[ControlOutcome] = frozenset()) -> list[ControlResult]:
         """Keep the results but those to come back to, which are returned."""
         self._woken |= batch.woken
+        self._done.append(batch)
         self.results += [result for result in batch.results if result.outcome not in come_back]
         return [result for result in batch.results if result.outcome in come_back]
 

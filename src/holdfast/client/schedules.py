@@ -25,6 +25,8 @@ from holdfast.operations.pause_schedule import pause_schedule, resume_schedule
 from holdfast.operations.schedule_rows import list_schedules
 from holdfast.operations.sync_schedules import Synced, sync_schedules
 from holdfast.stores import SyncStore
+from holdfast.telemetry import Listeners
+from holdfast.telemetry.verbs import enqueued
 
 #: inside the class `list` is a method
 ScheduleRecords = list[ScheduleRecord]
@@ -34,13 +36,21 @@ class Schedules:
     """`client.schedules`. Names are those of the client's app, unless another `app` is given."""
 
     def __init__(
-        self, store: SyncStore, hinter: Hinter, ids: Ids, job_types: Mapping[str, JobType], schedules: AppSchedules
+        self,
+        store: SyncStore,
+        hinter: Hinter,
+        ids: Ids,
+        job_types: Mapping[str, JobType],
+        schedules: AppSchedules,
+        *,
+        listeners: Listeners,
     ) -> None:
         self._store = store
         self._hinter = hinter
         self._ids = ids
         self._job_types = job_types
         self._schedules = schedules
+        self._listeners = listeners
 
     def list(self, *, app: str | None = None) -> ScheduleRecords:
         """Every schedule in the database, or those of one app, by app and name; retired ones too."""
@@ -101,9 +111,11 @@ class Schedules:
         who = None if actor is None else checked_name("actor", actor)
         (job_id,) = self._ids.make(1)
         self._store.ensure_ready()
-        chain, woken = run_repeatable(self._store, lambda: run_schedule(whose, which, job_id, who))
-        self._hinter.hint(woken)
-        return chain
+        done = run_repeatable(self._store, lambda: run_schedule(whose, which, job_id, who))
+        self._hinter.hint(done.woken)
+        if self._listeners.heard:
+            self._listeners.tell(enqueued([(done.job, done.chain)]))
+        return done.chain
 
     def remove(self, name: str, *, actor: str | None = None, app: str | None = None) -> None:
         """Forget a schedule and how far it came; one in code comes back when a worker starts, as if it were new."""

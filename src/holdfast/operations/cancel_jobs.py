@@ -38,9 +38,9 @@ def cancel_jobs(ids: Sequence[str], orders: Orders, reason: str | None = None) -
     }
     asked = [result.job_id for result in results.values() if result.outcome is ControlOutcome.REQUESTED]
     woken = (yield from tell_holders(filter(None, asked))) if asked else set()
+    by = "" if orders.actor is None else f" by {orders.actor}"
+    error = JobError("Cancelled", f"cancelled{by}" if reason is None else reason)
     if changed:
-        by = "" if orders.actor is None else f" by {orders.actor}"
-        error = JobError("Cancelled", f"cancelled{by}" if reason is None else reason)
         rows = yield Statement(
             "cancel_jobs",
             {
@@ -53,7 +53,7 @@ def cancel_jobs(ids: Sequence[str], orders: Orders, reason: str | None = None) -
     yield from record_audit("cancel", orders, list(results.values()), None if reason is None else {"reason": reason})
     # Whoever is in haste waits for nobody while he holds the locks of 500 jobs; what he passes by, the sweep finds.
     woken |= yield from settle_chains(ended, patient=orders.is_patient)
-    return ControlBatch(in_order(ids, results), woken)
+    return ControlBatch(in_order(ids, results), woken, targets.jobs, error)
 
 
 def _verdict(asked: str, job: LockedJob) -> ControlResult:

@@ -35,6 +35,8 @@ class OutsideCompletion:
     is_chain: bool
     documents: Sequence[JobDocument]
     encode: Callable[[str], str | None] | None
+    #: the job that it began with, as it was before
+    first: Job | None = field(default=None, init=False)
     #: what a try whose answer was lost may have done
     seized: Lease | None = field(default=None, init=False)
 
@@ -52,7 +54,7 @@ def complete_outside(what: OutsideCompletion) -> Operation[CompletedOutside]:
     yield ATOMICALLY
     if (done := (yield from _done_before(what))) is not None:
         return CompletedOutside(done, set())
-    job = yield from _locked(what)
+    job = what.first = yield from _locked(what)
     if job.status.is_terminal:
         raise AlreadyFinished(job.id, job.status)
     types = [job.type_name, *(document.type_name for document in what.documents)]

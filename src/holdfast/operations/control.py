@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from holdfast.errors import BatchRefused
 from holdfast.model.control import ACTS_ON, ControlOutcome, ControlResult
+from holdfast.model.job import JobError
 from holdfast.model.payload import to_json
 from holdfast.model.status import Status
 from holdfast.operations.statement import Operation, Statement
@@ -50,14 +51,22 @@ class LockedJob(NamedTuple):
     queue: str
     attempt: int
     waiting_for: int
+    lease_generation: int
+    type_name: str
+    tenant: str | None
 
 
 @dataclass(slots=True)
 class ControlBatch:
-    """What a verb did, and which queues got work by it."""
+    """What a verb did, and which queues got work by it.
+
+    - `jobs`: as they were before, by the ids asked for; `error`: what those that were cancelled have got.
+    """
 
     results: list[ControlResult]
     woken: set[str] = field(default_factory=set)
+    jobs: Mapping[str, LockedJob] = field(default_factory=dict)
+    error: JobError | None = None
 
 
 @dataclass(slots=True)
@@ -83,16 +92,14 @@ def lock_jobs(ids: Collection[str], orders: Orders, neighbours: str = "none") ->
             },
         )
         open_ids = []
-        for asked, job_id, chain_id, is_tail, status, queue, attempt, waiting_for, was_found in rows:
+        for asked, job_id, chain_id, is_tail, status, *rest, was_found in rows:
             if job_id is None:
                 is_locked = was_found and not orders.is_patient
                 targets.missing[asked] = locked_result(asked) if is_locked else unknown_result(asked)
             elif orders.is_chain and not is_tail:
                 open_ids.append(asked)
             else:
-                targets.jobs[asked] = LockedJob(
-                    job_id, chain_id, bool(is_tail), Status(status), queue, attempt, waiting_for
-                )
+                targets.jobs[asked] = LockedJob(job_id, chain_id, bool(is_tail), Status(status), *rest)
         if not open_ids:
             break
     targets.missing.update((asked, locked_result(asked)) for asked in open_ids)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from holdfast.model.job import JobError
 from holdfast.model.payload import to_json
 from holdfast.model.status import Status
-from holdfast.operations.control import Orders, lock_jobs
+from holdfast.operations.control import LockedJob, Orders, lock_jobs
 from holdfast.operations.settle_chains import settle_chains
 from holdfast.operations.statement import ATOMICALLY, Operation, Statement
 
@@ -25,6 +26,8 @@ class Broken(NamedTuple):
 
     job_id: str | None
     woken: set[str]
+    job: LockedJob | None = None
+    error: JobError | None = None
 
 
 def find_waits(chain_ids: Collection[str], limit: int) -> Operation[list[Wait]]:
@@ -91,18 +94,19 @@ def break_cycle(cycle: Sequence[Wait]) -> Operation[Broken]:
     if any(job_id not in targets.jobs or targets.jobs[job_id].status is not Status.BLOCKED for job_id in jobs):
         return Broken(None, set())
     chosen = max(cycle, key=lambda wait: wait.job_id)
+    error = JobError("BlockerCycle", _message(chosen, cycle))
     rows = yield Statement(
         "break_cycle",
         {
             "job": chosen.job_id,
             "links": to_json([{"job_id": wait.job_id, "chain_id": wait.blocked_by} for wait in cycle]).decode(),
-            "error": to_json({"type": "BlockerCycle", "message": _message(chosen, cycle)}).decode(),
+            "error": to_json(error).decode(),
         },
     )
     if not rows:
         return Broken(None, set())
     woken = yield from settle_chains({chosen.chain_id}, patient=False)
-    return Broken(chosen.job_id, woken)
+    return Broken(chosen.job_id, woken, targets.jobs[chosen.job_id], error)
 
 
 def _message(chosen: Wait, cycle: Sequence[Wait]) -> str:

@@ -34,10 +34,9 @@ class Failure(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class FailSettlement(Settlement):
-    """Also names the jobs that became dead letters, that were cancelled, and of the lost those that are completed."""
+    """Also names the jobs that became dead letters, and of the lost those that are completed."""
 
     dead: set[str] = field(default_factory=set)
-    cancelled: set[str] = field(default_factory=set)
     completed: set[str] = field(default_factory=set)
 
     @classmethod
@@ -45,7 +44,6 @@ class FailSettlement(Settlement):
         settlement = super(FailSettlement, cls).of(rows)
         sets = {
             "dead_letter": settlement.dead,
-            "cancelled": settlement.cancelled,
             "completed": settlement.completed,
         }
         for job_id, outcome in rows:

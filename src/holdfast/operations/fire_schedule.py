@@ -7,12 +7,13 @@ not answered as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 from holdfast.errors import InvalidOption
+from holdfast.model.call import JobDocument
 from holdfast.model.clock import iso, milliseconds
 from holdfast.model.job import Chain
 from holdfast.model.schedule import ScheduleRecord, due_ticks, extra_job, tick_job
@@ -41,12 +42,14 @@ class Fired:
 
     - `is_more`: there are ticks that are due still.
     - `queues`: those that got work.
+    - `jobs`: what was enqueued, and what came of each.
     """
 
     enqueued: int = 0
     overlapped: int = 0
     is_more: bool = False
     queues: set[str] = field(default_factory=set)
+    jobs: Sequence[tuple[JobDocument, Enqueued]] = ()
 
 
 def find_due_schedules(soon: timedelta) -> Operation[list[Upcoming]]:
@@ -87,11 +90,20 @@ def fire_schedule(app: str, name: str, make_ids: MakeIds) -> Operation[Fired]:
         overlapped=len(due.ticks) - len(ticks),
         is_more=due.next_at is not None and due.next_at <= now,
         queues=woken.union(job.queue for job in jobs),
+        jobs=list(zip(jobs, enqueued, strict=True)),
     )
 
 
-def run_schedule(app: str, name: str, job_id: str, actor: str | None) -> Operation[tuple[Chain[Any], set[str]]]:
-    """Enqueue its job now, beside its ticks, be it paused or not; the chain, and the queues that got work."""
+class RunNow(NamedTuple):
+    """What a schedule enqueued beside its ticks, and the queues that got work."""
+
+    chain: Chain[Any]
+    woken: set[str]
+    job: JobDocument
+
+
+def run_schedule(app: str, name: str, job_id: str, actor: str | None) -> Operation[RunNow]:
+    """Enqueue its job now, beside its ticks, be it paused or not."""
     yield ATOMICALLY
     _, (record, template) = yield from lock_schedule(app, name)
     if record.retired_at is not None:
@@ -114,7 +126,8 @@ def run_schedule(app: str, name: str, job_id: str, actor: str | None) -> Operati
         },
     )
     yield from record_schedule("run_schedule", app, name, actor, result.outcome, chain_id=result.id)
-    return Chain(result.id, job.type_name, result.status, result.outcome, result.superseded), woken
+    chain: Chain[Any] = Chain(result.id, job.type_name, result.status, result.outcome, result.superseded)
+    return RunNow(chain, woken, job)
 
 
 def _is_unfinished(record: ScheduleRecord) -> Operation[bool]:

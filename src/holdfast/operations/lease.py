@@ -23,12 +23,14 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
 class Settlement:
     """What became of a batch of writes by holders: all went through but these.
 
-    `woken` are queues that got work because somebody waited for what ended; `unsettled` are chains whose dependants
-    have not all been told, because somebody has one of them locked.
+    - `cancelled`: ended instead, for somebody had asked for that.
+    - `woken`: queues that got work because somebody waited for what ended.
+    - `unsettled`: chains whose dependants have not all been told, because somebody has one of them locked.
     """
 
     lost: set[str] = field(default_factory=set)
     locked: set[str] = field(default_factory=set)
+    cancelled: set[str] = field(default_factory=set)
     woken: set[str] = field(default_factory=set)
     unsettled: set[str] = field(default_factory=set)
 
@@ -38,6 +40,7 @@ class Settlement:
         sets = {
             "lost": settlement.lost,
             "locked": settlement.locked,
+            "cancelled": settlement.cancelled,
             "woken": settlement.woken,
             "unsettled": settlement.unsettled,
         }

@@ -44,6 +44,8 @@ class Reapable(NamedTuple):
     is_unstarted: bool
     is_uncertain: bool
     queue: str
+    chain_id: str
+    tenant: str | None
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -60,12 +62,12 @@ class Verdict(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ReapCounts:
-    """What one round did; `dead` names the jobs that became dead letters."""
+    """What one round did; `jobs` are those that it took back, with what became of each: a status, and why."""
 
     returned: int = 0
     dead_letters: int = 0
     cancelled: int = 0
-    dead: Sequence[str] = field(default=(), compare=False)
+    jobs: Sequence[tuple[Reapable, str, JobError]] = field(default=(), compare=False)
 
     def __bool__(self) -> bool:
         return bool(self.returned or self.dead_letters or self.cancelled)
@@ -103,8 +105,9 @@ def reap_jobs(
     reaped = yield Statement("reap_jobs", {"dead_after_ms": milliseconds(dead_after), "jobs": document(verdicts)})
     yield from settle_stragglers(Settlement.of(reaped))
     outcomes = Counter(outcome for _, outcome in reaped)
-    dead = [job_id for job_id, outcome in reaped if outcome == "dead_letter"]
-    return ReapCounts(outcomes["pending"], len(dead), outcomes["cancelled"], dead)
+    became = {job_id: outcome for job_id, outcome in reaped if outcome not in {"woken", "unsettled"}}
+    jobs = [(job, became[job.id], each.error) for job, each in zip(chosen, verdicts, strict=True) if job.id in became]
+    return ReapCounts(outcomes["pending"], outcomes["dead_letter"], outcomes["cancelled"], jobs)
 
 
 def find_reapable(worker_id: str, dead_after: timedelta) -> Operation[list[Reapable]]:

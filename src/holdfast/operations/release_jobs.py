@@ -30,10 +30,11 @@ def release_jobs(jobs: Sequence[Lease] | Sequence[Release]) -> Operation[Settlem
 
 
 class Orphans(NamedTuple):
-    """The jobs that were given back, and the queues that have work again."""
+    """The jobs that were given back, the queues that have work again, and which jobs were cancelled instead."""
 
     jobs: list[str]
     woken: set[str]
+    cancelled: set[str]
 
 
 def release_orphans(worker_id: str, known: Iterable[str], *, started: bool = True) -> Operation[Orphans]:
@@ -46,4 +47,5 @@ def release_orphans(worker_id: str, known: Iterable[str], *, started: bool = Tru
     )
     settlement = Settlement.of(rows)
     yield from settle_stragglers(settlement)
-    return Orphans([job_id for job_id, outcome in rows if outcome in ("pending", "cancelled")], settlement.woken)
+    jobs = [job_id for job_id, outcome in rows if outcome in ("pending", "cancelled")]
+    return Orphans(jobs, settlement.woken, settlement.cancelled)

@@ -29,7 +29,7 @@ def release_worker(worker_id: str, actor: str | None) -> Operation[ReleasedJobs]
     status = rows[0][3]
     held = {job_id: (chain_id, queue) for job_id, chain_id, queue, _ in rows if job_id is not None}
     letters = (yield from tell_holders(held)) if held else set()
-    released, woken = yield from release_orphans(worker_id, ())
+    released, woken, _ = yield from release_orphans(worker_id, ())
     if status == "dead":
         yield from retire_worker(worker_id)
     is_known = status is not None or bool(held)

@@ -45,4 +45,4 @@ def reschedule_jobs(
     yield from record_audit("reschedule", orders, list(results.values()), when)
     # Idle workers sleep until the next job is due, and must hear of an earlier one.
     woken = {job.queue for job in changed if job.status is Status.PENDING}
-    return ControlBatch(in_order(ids, results), woken)
+    return ControlBatch(in_order(ids, results), woken, targets.jobs)

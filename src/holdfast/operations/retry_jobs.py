@@ -64,7 +64,7 @@ def retry_jobs(ids: Sequence[str], orders: Orders) -> Operation[ControlBatch]:
         yield Statement("retry_jobs", {"jobs": to_json(sorted(retried)).decode()})
     yield from record_audit("retry", orders, list(results.values()))
     woken = {job.queue for job in retried.values() if job.waiting_for == 0}
-    return ControlBatch(in_order(ids, results), woken)
+    return ControlBatch(in_order(ids, results), woken, targets.jobs)
 
 
 @dataclass(slots=True)

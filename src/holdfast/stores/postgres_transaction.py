@@ -40,7 +40,9 @@ def open_transaction(store: PostgresStore) -> Iterator[OwnTransaction]:
         def is_open() -> bool:
             return connection.execute(_BEGAN).fetchone() == began
 
-        yield OwnTransaction(connection, PsycopgConnection(connection, store), execute, is_open)
+        tx = OwnTransaction(connection, PsycopgConnection(connection, store), execute, is_open)
+        yield tx
+    tx.committed()
 
 
 @contextlib.asynccontextmanager
@@ -57,4 +59,6 @@ async def open_async_transaction(store: PostgresStore) -> AsyncIterator[AsyncOwn
         async def is_open() -> bool:
             return await (await connection.execute(_BEGAN)).fetchone() == began
 
-        yield AsyncOwnTransaction(connection, PsycopgAsyncConnection(connection, store), execute, is_open)
+        tx = AsyncOwnTransaction(connection, PsycopgAsyncConnection(connection, store), execute, is_open)
+        yield tx
+    tx.committed()

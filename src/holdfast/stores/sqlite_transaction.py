@@ -43,13 +43,15 @@ def open_transaction(store: SqliteStore) -> Iterator[OwnTransaction]:
                 return False
             return True
 
+        tx = OwnTransaction(connection, SqliteConnection(connection, store), execute, is_open)
         try:
-            yield OwnTransaction(connection, SqliteConnection(connection, store), execute, is_open)
+            yield tx
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
         patiently(lambda: connection.execute("COMMIT"), time.monotonic() + BUSY_SECONDS)
+    tx.committed()
 
 
 @contextlib.asynccontextmanager
@@ -71,12 +73,14 @@ async def open_async_transaction(store: SqliteStore) -> AsyncIterator[AsyncOwnTr
             await there(inner.check)
             return True
 
+        tx = AsyncOwnTransaction(inner.connection, _InThread(inner, there), execute, is_open)
         try:
-            yield AsyncOwnTransaction(inner.connection, _InThread(inner, there), execute, is_open)
+            yield tx
         except BaseException:
             await there(partial(block.__exit__, *sys.exc_info()))
             raise
         await there(lambda: block.__exit__(None, None, None))
+    tx.committed()
 
 
 class _InThread:

@@ -66,6 +66,10 @@ class Attempt(msgspec.Struct, eq=False):
     is_reported: bool = False
     #: the handler has completed the job on a transaction of its own, whose fate only the database knows
     is_self_completed: bool = False
+    #: with the next job of its chain: that one's id and type
+    self_continued: tuple[str, str] | None = None
+    #: who listens has been told that the lease is lost
+    is_loss_told: bool = False
     #: what the handler said the chain goes on with, and must return
     next_job: NextJob | None = None
     #: what the handler waits for, without its slot; it was told so by an exception

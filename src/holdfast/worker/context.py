@@ -511,6 +511,7 @@ class Context(BaseContext[AsyncAccess]):
         """
         completion = self._attempt.completion(output)
         await self._finish(tx, lambda: complete_jobs(self._attempt.worker_id, [completion]))
+        self._attempt.self_continued = None
 
     async def continue_with(self, call: Call[R], *, tx: AsyncTransaction | None = None) -> R:
         """Finish the job by the next one of its chain; return what this gives.
@@ -526,6 +527,7 @@ class Context(BaseContext[AsyncAccess]):
         else:
             continuation = self._attempt.continuation(next_job)
             await self._finish(tx, lambda: continue_jobs(self._attempt.worker_id, [continuation]))
+            self._attempt.self_continued = (continuation.next.id, continuation.next.type_name)
         return cast("R", next_job)
 
     async def _finish(self, tx: AsyncTransaction, verb: Verb[Settlement]) -> None:

@@ -17,6 +17,7 @@ from holdfast.model.settings import RetrySettings
 from holdfast.notify import Waker
 from holdfast.operations.worker_life import WorkerIdentity
 from holdfast.stores import SyncStore
+from holdfast.telemetry import Listeners
 from holdfast.worker.attempt import Attempt
 from holdfast.worker.buffer import Buffer
 from holdfast.worker.cancel_tasks import cancel_tasks
@@ -60,6 +61,7 @@ class Supplies:
 
     - `store` is the engine's, `lease_store` the lease keeper's, `thread_store` that of handlers in threads.
     - `schedules`: those of the app's code; None if it has no say in them.
+    - `listeners`: who is told of what becomes of jobs.
     - `state`: what the app's lifespan yielded.
     """
 
@@ -73,6 +75,7 @@ class Supplies:
     waker: Waker
     processes: ProcessPlan
     hooks: Hooks
+    listeners: Listeners
     schedules: AppSchedules | None
     state: Any
 
@@ -100,7 +103,7 @@ class Engine:
         self._demand = demand = Demand()
         buffer, permits = Buffer(config.batch, concurrency), Permits()
         stock = Stock(buffer, permits)
-        self.outcomes = Outcomes(store, identity.id, config.batch, tally)
+        self.outcomes = Outcomes(store, identity.id, config.batch, tally, supplies.listeners)
         self.outcomes.woken = self._tell_of_work
         self.outcomes.returned = waker.poke
         self._settler = Settler(store)
@@ -119,6 +122,7 @@ class Engine:
             permits=permits,
             executors=self._executors,
             hook=hooks.error,
+            listeners=supplies.listeners,
         )
         self._ring = RingKeeper(
             store,
@@ -165,6 +169,7 @@ class Engine:
             tally,
             make_ids=supplies.ids.make,
             schedules=supplies.schedules,
+            listeners=supplies.listeners,
             is_heard=lambda: self.keeper.is_heard,
             is_steady=lambda: self.keeper.is_steady,
             returned=waker.poke,

@@ -480,7 +480,7 @@ class Fetcher:
     async def _release_orphans(self) -> None:
         """Give back what the database says we hold and we do not know of; our heartbeat keeps it from others."""
         known = [lease.id for lease in self._slots.leases()]
-        released, woken = await self._store.run(lambda: release_orphans(self._worker_id, known, started=False))
+        released, woken, _ = await self._store.run(lambda: release_orphans(self._worker_id, known, started=False))
         if released:
             _log.warning("gave back %d jobs whose claim was never answered", len(released))
             # They went back to their old places, which this worker has passed; and it may have no room for them now.

@@ -20,6 +20,7 @@ import msgspec
 from holdfast.errors import DatabaseUnavailable, HoldfastError, InvalidInput, SerializationConflict
 from holdfast.model.clock import milliseconds
 from holdfast.model.settings import RetrySettings
+from holdfast.operations.claim_jobs import ClaimedJob
 from holdfast.operations.complete_jobs import Completion, complete_jobs
 from holdfast.operations.continue_jobs import Continuation, continue_jobs
 from holdfast.operations.fail_jobs import FailSettlement, Failure, fail_jobs
@@ -30,10 +31,12 @@ from holdfast.operations.snooze_jobs import Postponement, snooze_jobs
 from holdfast.operations.statement import Verb
 from holdfast.operations.suspend_jobs import Suspension, suspend_jobs
 from holdfast.operations.take_turn import in_turn
+from holdfast.telemetry import Listeners
 from holdfast.worker.attempt import Attempt, Written
 from holdfast.worker.backoff import Backoff
 from holdfast.worker.patient_store import PatientStore
 from holdfast.worker.tally import Tally
+from holdfast.worker.telling import is_completed_by_itself, written
 from holdfast.worker.turns import Turns
 
 _log = logging.getLogger("holdfast.worker")
@@ -55,11 +58,19 @@ Write = Callable[[list[Any]], Awaitable[Settlement]]
 class Outcomes:
     """The bounded buffer and the one task that empties it."""
 
-    def __init__(self, store: PatientStore, worker_id: str, batch: int, tally: Tally | None = None) -> None:
+    def __init__(
+        self,
+        store: PatientStore,
+        worker_id: str,
+        batch: int,
+        tally: Tally | None = None,
+        listeners: Listeners | None = None,
+    ) -> None:
         self._store = store
         self._worker_id = worker_id
         self._batch = batch
         self._tally = tally or Tally()
+        self._listeners = listeners or Listeners()
         self._boxes: dict[type, tuple[deque[Any], Write]] = {
             Completion: (deque(), self._complete),
             Continuation: (deque(), self._continue),
@@ -76,8 +87,8 @@ class Outcomes:
         self._queueing: dict[tuple[str, int], timedelta] = {}
         #: with the attempt that it is of, unless the job was never started
         self._unwritten: dict[tuple[str, int], Attempt | None] = {}
-        #: the queues of jobs that were never started
-        self._given_back: dict[tuple[str, int], str] = {}
+        #: jobs that were never started
+        self._given_back: dict[tuple[str, int], ClaimedJob] = {}
         #: what is written instead of a completion that the database refuses
         self._replaced: dict[tuple[str, int], Failure] = {}
         #: of jobs that were claimed as a run: its number, and their places in it
@@ -118,15 +129,15 @@ class Outcomes:
         ending: Written,
         attempt: Attempt | None = None,
         line: tuple[int, int] | None = None,
-        queue: str | None = None,
+        never_started: ClaimedJob | None = None,
     ) -> None:
-        """Take an outcome; it is written soon, after those in front of it in its run. Without an attempt, `queue`."""
+        """Take an outcome; it is written soon, after those in front of it in its run. Without an attempt, the job."""
         key = (ending.id, ending.lease_generation)
         if not self._unwritten:
             self._empty.clear()
         self._unwritten[key] = attempt
-        if queue is not None:
-            self._given_back[key] = queue
+        if never_started is not None:
+            self._given_back[key] = never_started
         if line is not None:
             self._lines[key] = line
             if not self._turns.take(ending, line):
@@ -209,18 +220,20 @@ class Outcomes:
                 return settlement.locked
 
     def _report(self, batch: list[Any], settlement: Settlement) -> None:
+        """What the database has acknowledged."""
+        if self._listeners.heard:
+            self._listeners.tell(written(self._worker_id, batch, settlement, self._unwritten, self._given_back))
         if settlement.woken:
             self.woken(settlement.woken)
         if settlement.unsettled:
             self.unsettled(settlement.unsettled)
         if not settlement.lost:
             return
-        completed = settlement.completed if isinstance(settlement, FailSettlement) else settlement.lost
         for item in batch:
             if item.id not in settlement.lost:
                 continue
             attempt = self._unwritten.get((item.id, item.lease_generation))
-            if attempt is not None and attempt.is_self_completed and item.id in completed:
+            if attempt is not None and is_completed_by_itself(item, attempt, settlement):
                 # As it should be: the handler's own transaction has completed the job.
                 if isinstance(item, Failure) and item.error.type != "CompletionNotCommitted":
                     what = f"{item.error.type}: {item.error.message}"
@@ -355,13 +368,13 @@ class Outcomes:
             for lease, attempt in zip(batch, attempts, strict=True)
         ]
         settlement = await self._run(batch, lambda: release_jobs(releases))
-        queues = [
-            self._given_back.get((lease.id, lease.lease_generation)) if attempt is None else attempt.job.queue
+        jobs = [
+            self._given_back.get((lease.id, lease.lease_generation)) if attempt is None else attempt.job
             for lease, attempt in zip(batch, attempts, strict=True)
             if lease.id not in settlement.lost and lease.id not in settlement.locked
         ]
         # Whoever has room need not wait for its next look: as many as there are jobs.
-        if given_back := [queue for queue in queues if queue is not None]:
+        if given_back := [job.queue for job in jobs if job is not None]:
             self.woken(given_back)
         if any((lease.id, lease.lease_generation) in self._lines for lease in batch):
             self.returned()  # the key of a run that broke off is free only now

@@ -17,6 +17,7 @@ from holdfast.operations.claim_jobs import ClaimedJob
 from holdfast.operations.complete_jobs import Completion
 from holdfast.operations.lease import Lease
 from holdfast.operations.refuse_jobs import Refusal
+from holdfast.telemetry import JobStarted, Listeners
 from holdfast.worker.attempt import Attempt, Ending
 from holdfast.worker.buffer import Buffer
 from holdfast.worker.cancellation import Cancellation
@@ -28,6 +29,7 @@ from holdfast.worker.hooks import ErrorHook
 from holdfast.worker.outcomes import Outcomes
 from holdfast.worker.permits import Permits
 from holdfast.worker.strangers import Strangers
+from holdfast.worker.telling import lost, started
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -52,6 +54,7 @@ class Slots:
         permits: Permits,
         executors: Callable[[Done, Callable[[Sequence[Attempt]], None]], Mapping[Place, Executor]],
         hook: ErrorHook,
+        listeners: Listeners | None = None,
     ) -> None:
         self._worker_id = worker_id
         self._handlers = handlers
@@ -61,6 +64,7 @@ class Slots:
         self._demand = demand
         self._permits = permits
         self._hook = hook
+        self._listeners = listeners or Listeners()
         self._loop = asyncio.get_running_loop()
         self._deadlines = Deadlines(self._time_out)
         self._executors = executors(self._done, self._start_clock)
@@ -87,8 +91,8 @@ class Slots:
         self.has_enough: Callable[[str], bool] = lambda _: False
         #: called with the queue of a job that was not started
         self.given_back: Callable[[str], None] = lambda _: None
-        #: how many handlers were still running when everything was to be released
-        self.stuck = 0
+        #: those whose handlers were still running when everything was to be released
+        self.stuck: list[Attempt] = []
 
     # --- what the fetcher asks ----------------------------------------------------------------------------------------
 
@@ -162,7 +166,7 @@ class Slots:
     def give_back(self, jobs: Iterable[ClaimedJob]) -> None:
         """Release jobs that were not started."""
         for job in jobs:
-            self._outcomes.add(Lease(job.id, job.lease_generation), queue=job.queue)
+            self._outcomes.add(Lease(job.id, job.lease_generation), never_started=job)
             self.given_back(job.queue)
 
     async def wait_empty(self, patience: float) -> None:
@@ -217,6 +221,7 @@ class Slots:
                 continue  # by its own handler, which may have things to do after that
             _log.warning("job %s: %s", lease.id, reason.replace("_", " "))
             self._abort(attempt, reason)
+            self._tell_of_loss(attempt)
         self.give_back(self._buffer.drop(losses.keys()))
 
     def ask_to_stop(self, leases: Iterable[Lease]) -> None:
@@ -234,6 +239,10 @@ class Slots:
             if (executor := attempt.executor) is not None:
                 executor.tell(attempt)
                 attempt.grace = self._loop.call_later(_CANCEL_GRACE, executor.interrupt, attempt)
+
+    def _tell_of_loss(self, attempt: Attempt) -> None:
+        if self._listeners.heard:
+            self._listeners.tell(lost(attempt))
 
     def _running(self) -> dict[Lease, Attempt]:
         return {attempt.lease: attempt for attempt in self._attempts}
@@ -270,8 +279,8 @@ class Slots:
         await self._until(lambda: not self._has_interruptible, deadline, hurry or asyncio.Event())
         deadline = min(deadline, time.monotonic() + hurried_grace)
         await self._until(lambda: not self._has_interruptible, deadline, asyncio.Event())
-        self.stuck += len(self._attempts)
-        for attempt in list(self._attempts):
+        self.stuck += self._attempts
+        for attempt in self.stuck:
             self._end(attempt, None)
         self._deadlines.close()
         for executor in self._executors.values():
@@ -308,6 +317,8 @@ class Slots:
             each.executor = executor
             self._attempts.add(each)
             self._permits.take(each.job.queue)
+        if (heard := self._listeners.heard) and JobStarted in heard:
+            self._listeners.tell(map(started, attempts))
         executor.start(attempts, handler)
         # A process has to be started first, perhaps, and says itself when the handler's time begins.
         if not attempt.is_over and handler.place is not Place.PROCESS:
@@ -409,6 +420,8 @@ class Slots:
         lease = None if attempt.job.line is None else attempt.lease
         if ending is None:
             self._demand.doubt()
+            if attempt.is_told_of_loss:
+                self._tell_of_loss(attempt)
         else:
             if isinstance(ending, Refusal):
                 ending = msgspec.structs.replace(ending, delay_ms=self._strangers.put_off(attempt.job))
@@ -425,7 +438,7 @@ class Slots:
         if not isinstance(ending, Completion):
             for job in lines.break_off(lease):
                 behind = Lease(job.id, job.lease_generation)
-                self._outcomes.add(behind, line=lines.place(behind), queue=job.queue)
+                self._outcomes.add(behind, line=lines.place(behind), never_started=job)
             if ending is None:
                 lines.leave(lease)
         elif (follower := lines.peek(lease)) is not None and not self._must_wait(follower):

@@ -500,6 +500,7 @@ class SyncContext(BaseContext[SyncAccess]):
         """
         completion = self._attempt.completion(output)
         self._finish(tx, lambda: complete_jobs(self._attempt.worker_id, [completion]))
+        self._attempt.self_continued = None
 
     def continue_with(self, call: Call[R], *, tx: SyncTransaction | None = None) -> R:
         """Finish the job by the next one of its chain; return what this gives.
@@ -515,6 +516,7 @@ class SyncContext(BaseContext[SyncAccess]):
         else:
             continuation = self._attempt.continuation(next_job)
             self._finish(tx, lambda: continue_jobs(self._attempt.worker_id, [continuation]))
+            self._attempt.self_continued = (continuation.next.id, continuation.next.type_name)
         return cast("R", next_job)
 
     def _finish(self, tx: SyncTransaction, verb: Verb[Settlement]) -> None:

@@ -24,6 +24,7 @@ from holdfast.operations.statement import Operation
 from holdfast.operations.sync_schedules import sync_schedules
 from holdfast.operations.worker_life import WorkerIdentity, register_worker, retire_worker
 from holdfast.stores import Store
+from holdfast.telemetry import Listeners, WorkerStarted, WorkerStopped
 from holdfast.worker.backoff import Backoff
 from holdfast.worker.cancel_tasks import cancel_tasks
 from holdfast.worker.config import WorkerConfig
@@ -36,6 +37,7 @@ from holdfast.worker.hooks import Hooks, OnDead, OnError
 from holdfast.worker.lifespan import Lifespan
 from holdfast.worker.limits import Limit
 from holdfast.worker.patient_store import PatientStore
+from holdfast.worker.telling import released
 from holdfast.worker.vitals import Vitals, worker_vitals
 
 _log = logging.getLogger("holdfast.worker")
@@ -81,6 +83,7 @@ class Worker:
         hints: Hints,
         schedules: AppSchedules | None,
         lifespan: Lifespan,
+        listeners: Listeners,
         on_error: Sequence[OnError],
         on_dead: Sequence[OnDead],
         processes: ProcessPlan,
@@ -107,6 +110,7 @@ class Worker:
         self._hints = hints
         self._schedules = schedules
         self._lifespan = lifespan
+        self._listeners = listeners
         self._hooks = Hooks(on_error, on_dead, self._store)
         self._processes = processes
         self._waker = waker(self.queues)
@@ -150,7 +154,7 @@ class Worker:
     @property
     def stuck(self) -> int:
         """How many handlers, or lifespans, did not come to an end; the jobs are back, so the process should go."""
-        return int(self._is_lifespan_stuck) + (0 if self._engine is None else self._engine.slots.stuck)
+        return int(self._is_lifespan_stuck) + (0 if self._engine is None else len(self._engine.slots.stuck))
 
     @property
     def is_leader(self) -> bool:
@@ -204,6 +208,8 @@ class Worker:
             if self._is_registered:
                 await self._retire()
             await self._store.close()
+            if self._engine is not None:
+                self._listeners.tell([WorkerStopped(self.id)])
 
     async def _close_lifespan(self) -> None:
         """In its own time, unless somebody is in a hurry."""
@@ -296,11 +302,13 @@ class Worker:
                 waker=self._waker,
                 processes=self._processes,
                 hooks=self._hooks,
+                listeners=self._listeners,
                 schedules=self._schedules,
                 state=state,
             ),
         )
         engine.start()
+        self._listeners.tell([WorkerStarted(self.id, tuple(self.queues), self.concurrency)])
         self.started.set()
         try:
             self.reached = await engine.until(self._stopping)
@@ -340,3 +348,5 @@ class Worker:
     def _tell_of_orphans(self, orphans: Orphans) -> None:
         if orphans.woken and self._hints.channel is None:
             self._hints.send(orphans.woken)
+        if self._engine is not None and self._listeners.heard:
+            self._listeners.tell(released(self._engine.slots.stuck, orphans))

@@ -15,7 +15,17 @@ from typing import Any
 
 import pytest
 
-from holdfast import App, Cancellation, Job, Status, WorkerConfig
+from holdfast import (
+    App,
+    AttemptEvent,
+    Cancellation,
+    Job,
+    JobCompleted,
+    JobContinued,
+    JobStarted,
+    Status,
+    WorkerConfig,
+)
 from holdfast.errors import InvalidJobType
 from holdfast.worker.executors import wire
 from holdfast.worker.executors.process_line import ProcessLine
@@ -152,6 +162,34 @@ async def test_steps_in_transactions_keys_and_blockers(ground: Ground, handle: A
     assert is_first is False
     assert outputs == [(await ground.get(before.id)).output]
     assert [attempt.error.type for attempt in await ground.client.list_attempts(job)] == ["RetryAt"]
+
+
+async def test_events_of_a_chain_that_goes_on_in_the_handlers_transaction(ground: Ground) -> None:
+    """Told by the worker, who knows of it from the process."""
+    heard: list[AttemptEvent] = []
+    ground.app.on_event(AttemptEvent)(heard.append)
+    chain = await ground.client.enqueue(jobs.goes_on_in_own_transaction.call())
+    async with ground.app.worker(config=HANDFUL):
+        await ground.client.wait(chain, timeout=20)
+        await ground.until(lambda: len(heard) == 4)
+    # The next job may start before its worker has seen that the transaction committed.
+    first = [event for event in heard if event.job_id == chain.id]
+    last = [event for event in heard if event.job_id != chain.id]
+    assert [type(event) for event in first] == [JobStarted, JobContinued]
+    assert [type(event) for event in last] == [JobStarted, JobCompleted]
+    assert isinstance(first[1], JobContinued)
+    assert (first[1].next_job_id, first[1].next_type_name) == (last[0].job_id, "where")
+
+
+async def test_events_are_told_where_they_happen(
+    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the handler's client does, in the handler's process."""
+    monkeypatch.setenv(jobs.EVENTS, str(tmp_path / "events"))
+    await _ended(ground, jobs.enqueues.call())
+    told = dict(line.split() for line in (tmp_path / "events").read_text().splitlines())
+    assert told.keys() == {"enqueues", "where"}
+    assert int(told["enqueues"]) == os.getpid() != int(told["where"])
 
 
 async def test_its_client_is_of_the_workers_database(ground: Ground) -> None:

@@ -16,7 +16,7 @@ def _found(**changes: Any) -> Reapable:
     values: dict[str, Any] = {
         "id": "j", "lease_generation": 4, "type_name": "t", "leased_by": "w1", "attempt": 1, "crash_count": 0,
         "attempts_allowed": 5, "retry": b'{"initial": 10, "jitter": 0}', "is_owner_dead": False, "is_unstarted": False,
-        "is_uncertain": False, "queue": "default",
+        "is_uncertain": False, "queue": "default", "chain_id": "j", "tenant": None,
     }  # fmt: skip
     return Reapable(**values | changes)
 

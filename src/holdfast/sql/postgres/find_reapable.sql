@@ -2,7 +2,7 @@
 -- params: now timestamptz, worker text, dead_after_ms bigint
 -- returns: id text, lease_generation bigint, type_name text, leased_by text, attempt smallint, crash_count smallint,
 --   attempts_allowed integer, retry json, is_owner_dead boolean, is_unstarted boolean, is_uncertain boolean,
---   queue text
+--   queue text, chain_id text, tenant text
 -- concurrency: read only; reap_jobs checks everything again under the row's lock. The asking worker's own jobs are left
 --   out: it renews them itself. The living are hashed once (NOT IN; OFFSET 0 keeps it one): as a join the planner, which
 --   never knows how many jobs run, compares every running job with every worker.
@@ -18,7 +18,9 @@ SELECT job.id::text, job.lease_generation, job.type_name, job.leased_by, job.att
        is_owner_dead,
        is_owner_dead AND coalesce(NOT prefetch.is_promoted, false) AS is_unstarted,
        is_owner_dead AND coalesce(prefetch.is_promoted, false) AS is_uncertain,
-       job.queue
+       job.queue,
+       job.chain_id::text,
+       job.tenant
 FROM (
     SELECT job.*, job.leased_by NOT IN (
         SELECT owner.id FROM /*schema.*/worker AS owner

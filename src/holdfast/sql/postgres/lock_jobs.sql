@@ -1,8 +1,8 @@
 -- lock_jobs: lock the jobs that a verb is about, and read them.
 -- params: jobs json, tails boolean, neighbours text, patient boolean
 -- returns: asked text, id text, chain_id text, is_tail boolean, status text, queue text, attempt smallint,
---   waiting_for smallint, was_found boolean (id is null for what could not be locked: gone meanwhile, or, without patience,
---   locked by somebody else)
+--   waiting_for smallint, lease_generation bigint, type_name text, tenant text, was_found boolean (id is null for what
+--   could not be locked: gone meanwhile, or, without patience, locked by somebody else)
 -- concurrency: with tails, the id of any job names its chain, and the chain's last job is locked; a row that is not the
 --   tail any more when its lock is granted shows that the chain went on meanwhile: ask again.
 --   What the verb or the settling after it will touch as well is locked in the same sweep, so that all locks are taken by
@@ -53,14 +53,14 @@ wanted AS MATERIALIZED (
     SELECT id FROM told
 ),
 waited_for AS MATERIALIZED (
-    SELECT id, chain_id, is_tail, status, queue, attempt, waiting_for
+    SELECT id, chain_id, is_tail, status, queue, attempt, waiting_for, lease_generation, type_name, tenant
     FROM /*schema.*/job AS job
     WHERE id = ANY (ARRAY(SELECT id FROM wanted)) AND CAST(:patient AS boolean)
     ORDER BY id
     FOR NO KEY UPDATE
 ),
 at_hand AS MATERIALIZED (
-    SELECT id, chain_id, is_tail, status, queue, attempt, waiting_for
+    SELECT id, chain_id, is_tail, status, queue, attempt, waiting_for, lease_generation, type_name, tenant
     FROM /*schema.*/job AS job
     WHERE id = ANY (ARRAY(SELECT id FROM wanted)) AND NOT CAST(:patient AS boolean)
     ORDER BY id
@@ -68,7 +68,8 @@ at_hand AS MATERIALIZED (
 ),
 locked AS MATERIALIZED (SELECT * FROM waited_for UNION ALL SELECT * FROM at_hand)
 SELECT asked.id::text AS asked, locked.id::text AS id, locked.chain_id::text AS chain_id, locked.is_tail, locked.status,
-       locked.queue, locked.attempt, locked.waiting_for, target.id IS NOT NULL AS was_found
+       locked.queue, locked.attempt, locked.waiting_for, locked.lease_generation, locked.type_name, locked.tenant,
+       target.id IS NOT NULL AS was_found
 FROM asked
 LEFT JOIN target ON target.asked_id = asked.id
 LEFT JOIN locked ON locked.id = target.id

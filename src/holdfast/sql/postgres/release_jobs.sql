@@ -1,7 +1,7 @@
 -- release_jobs: give claimed jobs back untouched, each to its old place.
 -- params: now timestamptz, jobs json
--- returns: id text, outcome text (only what was not released: 'locked' = try again alone, 'lost' = not yours any more; and
---   of the dependants of what was cancelled instead 'woken' and 'unsettled', as in complete_jobs)
+-- returns: id text, outcome text (only what was not released: 'locked' = try again alone, 'lost' = not yours any more,
+--   'cancelled' = it was to be, so it is; and of the dependants of these 'woken' and 'unsettled', as in complete_jobs)
 -- concurrency: fenced by (id, lease_generation, running), locked rows skipped. The attempt is refunded, the
 --   generation is not: it only grows. A job that somebody asked to cancel is cancelled, never pending.
 --   One that was started no longer expires, and what was refused before that is past.
@@ -48,5 +48,7 @@ SELECT sent.id::text, CASE WHEN job.status = 'running' THEN 'locked' ELSE 'lost'
 FROM sent LEFT JOIN /*schema.*/job AS job ON job.id = sent.id AND job.lease_generation = sent.lease_generation
 WHERE sent.id NOT IN (SELECT id FROM released)
   AND job.status IS DISTINCT FROM 'pending'
+UNION ALL
+SELECT id::text, 'cancelled' FROM released WHERE status = 'cancelled'
 UNION ALL
 SELECT coalesce(unsettled::text, woken_queue), CASE WHEN unsettled IS NULL THEN 'woken' ELSE 'unsettled' END FROM settled;

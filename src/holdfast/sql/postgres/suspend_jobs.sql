@@ -1,7 +1,7 @@
 -- suspend_jobs: put running jobs to sleep, or let them wait for a signal or for their children, without a slot.
 -- params: now timestamptz, jobs json
--- returns: id text, outcome text (only what was not done: 'locked' = try again alone, 'lost' = not yours any more; and of
---   the dependants of what was cancelled instead 'woken' and 'unsettled', as in complete_jobs)
+-- returns: id text, outcome text (only what was not done: 'locked' = try again alone, 'lost' = not yours any more,
+--   'cancelled' = it was to be, so it is; and of the dependants of these 'woken' and 'unsettled', as in complete_jobs)
 -- concurrency: fenced by (id, lease_generation, running), locked rows skipped. The attempt is refunded, the generation is
 --   not. What has a time is pending until then, all else is blocked; of children only while some of them, counted in
 --   waiting_for, have not ended. When a wait ends is decided when it is first written down. A signal that came meanwhile is
@@ -81,5 +81,7 @@ SELECT sent.id::text, CASE WHEN job.status = 'running' THEN 'locked' ELSE 'lost'
 FROM sent LEFT JOIN /*schema.*/job AS job ON job.id = sent.id AND job.lease_generation = sent.lease_generation
 WHERE sent.id NOT IN (SELECT id FROM suspended)
   AND (job.status IS NULL OR job.status NOT IN ('pending', 'blocked'))
+UNION ALL
+SELECT id::text, 'cancelled' FROM suspended WHERE is_cancelled
 UNION ALL
 SELECT coalesce(unsettled::text, woken_queue), CASE WHEN unsettled IS NULL THEN 'woken' ELSE 'unsettled' END FROM settled;

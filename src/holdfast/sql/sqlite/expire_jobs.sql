@@ -1,7 +1,8 @@
 -- expire_jobs: cancel up to /*limit*/500 jobs that nobody started by the time they were given.
 -- params: now timestamptz
--- returns: id text, outcome text ('expired'; 'unsettled' = a chain with dependants, to be settled in the same
---   transaction; and 'woken' = a queue in which the next job of a partition key may be claimed by this)
+-- returns: id text, outcome text, chain_id text, type_name text, queue text, tenant text, lease_generation bigint, error text
+--   (outcome is 'expired'; and, with no more than these two, 'unsettled' = a chain with dependants, to be settled in the same
+--   transaction, and 'woken' = a queue in which the next job of a partition key may be claimed by this)
 -- concurrency: inside a write transaction; claims leave these jobs alone.
 -- locks: the database's write lock.
 -- part: overdue
@@ -23,12 +24,14 @@ SET status = 'cancelled', finished_at = :now,
         'not started by ' || replace(substr(expires_at, 1, 19), 'T', ' ') || ' UTC')
 WHERE seq IN (SELECT value FROM json_each(:overdue));
 -- part: outcomes
-SELECT job.id, 'expired' AS outcome FROM json_each(:overdue) CROSS JOIN /*schema.*/job AS job ON job.seq = value
+SELECT job.id, 'expired' AS outcome, job.chain_id, job.type_name, job.queue, job.tenant, job.lease_generation,
+       job.last_attempt_error AS error
+FROM json_each(:overdue) CROSS JOIN /*schema.*/job AS job ON job.seq = value
 UNION ALL
-SELECT DISTINCT job.chain_id, 'unsettled'
+SELECT DISTINCT job.chain_id, 'unsettled', NULL, NULL, NULL, NULL, NULL, NULL
 FROM json_each(:overdue)
 CROSS JOIN /*schema.*/job AS job ON job.seq = value
 CROSS JOIN /*schema.*/job_blocker AS job_blocker ON job_blocker.blocked_by_chain_id = job.chain_id
 WHERE NOT job_blocker.is_resolved
 UNION ALL
-SELECT value, 'woken' FROM json_each(:freed);
+SELECT value, 'woken', NULL, NULL, NULL, NULL, NULL, NULL FROM json_each(:freed);

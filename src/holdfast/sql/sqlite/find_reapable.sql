@@ -2,7 +2,7 @@
 -- params: now timestamptz, worker text, dead_after_ms bigint
 -- returns: id text, lease_generation bigint, type_name text, leased_by text, attempt smallint, crash_count smallint,
 --   attempts_allowed integer, retry json, is_owner_dead boolean, is_unstarted boolean, is_uncertain boolean,
---   queue text
+--   queue text, chain_id text, tenant text
 -- concurrency: read only; reap_jobs checks everything again. The asking worker's own jobs are left out: it renews them
 --   itself.
 -- locks: none.
@@ -16,7 +16,9 @@ SELECT job.id, job.lease_generation, job.type_name, job.leased_by, job.attempt, 
        owner.id IS NULL AS is_owner_dead,
        owner.id IS NULL AND ifnull(NOT prefetch.is_promoted, 0) AS is_unstarted,
        owner.id IS NULL AND ifnull(prefetch.is_promoted, 0) AS is_uncertain,
-       job.queue
+       job.queue,
+       job.chain_id,
+       job.tenant
 FROM /*schema.*/job AS job INDEXED BY /*name*/job_lease_idx
 LEFT JOIN /*schema.*/worker AS owner
     ON owner.id = job.leased_by AND owner.status <> 'dead'

@@ -1,7 +1,7 @@
 -- release_jobs: give claimed jobs back untouched, each to its old place.
 -- params: now timestamptz, jobs json
--- returns: id text, outcome text (only what was not released: 'lost' = not yours any more; and 'unsettled' = a chain with
---   dependants that was cancelled instead, to be settled in the same transaction)
+-- returns: id text, outcome text (only what was not released: 'lost' = not yours any more, 'cancelled' = it was to be, so it
+--   is; and 'unsettled' = a chain of these with dependants, to be settled in the same transaction)
 -- concurrency: fenced by (id, lease_generation, running). The attempt is refunded, the generation is not: it only grows.
 --   A job that somebody asked to cancel is cancelled, never pending. One that was started no longer expires, and what was
 --   refused before that is past.
@@ -34,6 +34,8 @@ WHERE NOT EXISTS (
     WHERE job.id = json_extract(value, '$.id') AND job.lease_generation = json_extract(value, '$.lease_generation')
       AND (job.status = 'pending' OR job.id IN (SELECT value FROM json_each(:cancelled)))
 )
+UNION ALL
+SELECT value, 'cancelled' FROM json_each(:cancelled)
 UNION ALL
 SELECT DISTINCT job.chain_id, 'unsettled'
 FROM json_each(:cancelled)

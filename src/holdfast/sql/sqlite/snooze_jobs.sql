@@ -1,7 +1,7 @@
 -- snooze_jobs: put running jobs off: pending again, for later.
 -- params: now timestamptz, jobs json
--- returns: id text, outcome text (only what was not put off: 'lost' = not yours any more; and 'unsettled' = a chain with
---   dependants that was cancelled instead, to be settled in the same transaction)
+-- returns: id text, outcome text (only what was not put off: 'lost' = not yours any more, 'cancelled' = it was to be, so it
+--   is; and 'unsettled' = a chain of these with dependants, to be settled in the same transaction)
 -- concurrency: fenced by (id, lease_generation, running). The attempt is refunded, the generation is not: it only grows. A
 --   job that somebody asked to cancel is cancelled, never pending. Putting off again under the same generation changes
 --   nothing. A job that was started no longer expires, and what was refused before that is past.
@@ -35,6 +35,8 @@ WHERE NOT EXISTS (
     WHERE job.id = json_extract(value, '$.id') AND job.lease_generation = json_extract(value, '$.lease_generation')
       AND (job.status = 'pending' OR job.id IN (SELECT value FROM json_each(:cancelled)))
 )
+UNION ALL
+SELECT value, 'cancelled' FROM json_each(:cancelled)
 UNION ALL
 SELECT DISTINCT job.chain_id, 'unsettled'
 FROM json_each(:cancelled)

@@ -1,7 +1,7 @@
 -- suspend_jobs: put running jobs to sleep, or let them wait for a signal or for their children, without a slot.
 -- params: now timestamptz, jobs json
--- returns: id text, outcome text (only what was not done: 'lost' = not yours any more; and 'unsettled' = a chain with
---   dependants that was cancelled instead, to be settled in the same transaction)
+-- returns: id text, outcome text (only what was not done: 'lost' = not yours any more, 'cancelled' = it was to be, so it
+--   is; and 'unsettled' = a chain of these with dependants, to be settled in the same transaction)
 -- concurrency: fenced by (id, lease_generation, running). The attempt is refunded, the generation is not. What has a time is
 --   pending until then, all else is blocked; of children only while some of them, counted in waiting_for, have not ended.
 --   When a wait ends is decided when it is first written down. A signal that came meanwhile is looked for by the next
@@ -75,6 +75,8 @@ WHERE NOT EXISTS (
     WHERE job.id = json_extract(value, '$.id') AND job.lease_generation = json_extract(value, '$.lease_generation')
       AND (job.status IN ('pending', 'blocked') OR job.id IN (SELECT value FROM json_each(:cancelled)))
 )
+UNION ALL
+SELECT value, 'cancelled' FROM json_each(:cancelled)
 UNION ALL
 SELECT DISTINCT job.chain_id, 'unsettled'
 FROM json_each(:cancelled)

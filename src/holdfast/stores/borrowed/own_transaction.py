@@ -36,6 +36,7 @@ class OwnTransaction:
         self._execute = execute
         self._is_open = is_open
         self._savepoints = itertools.count(1)
+        self._after_commit: list[Callable[[], None]] = []
 
     def execute(self, text: str, parameters: Parameters | None = None) -> Rows:
         """Run a statement in the driver's style of parameters; its rows, if it has any."""
@@ -51,14 +52,25 @@ class OwnTransaction:
             if not self._is_open():
                 raise TransactionEnded
 
+    def after_commit(self, callback: Callable[[], None]) -> None:
+        """Called when the block's writes are committed; not where they are rolled back, be it to a savepoint."""
+        self._after_commit.append(callback)
+
+    def committed(self) -> None:
+        """The block has ended well."""
+        for callback in self._after_commit:
+            callback()
+
     @contextlib.contextmanager
     def savepoint(self) -> Iterator[None]:
         """What the block wrote is undone if it raises, and the transaction can go on."""
         name = f"holdfast_{next(self._savepoints)}"
+        before = len(self._after_commit)
         self.execute(f"SAVEPOINT {name}")
         try:
             yield
         except BaseException as error:
+            del self._after_commit[before:]
             # Whatever comes of it, the block's own error is the one to be seen.
             if self.refusal is None:
                 try:
@@ -87,6 +99,7 @@ class AsyncOwnTransaction:
         self._execute = execute
         self._is_open = is_open
         self._savepoints = itertools.count(1)
+        self._after_commit: list[Callable[[], None]] = []
 
     async def execute(self, text: str, parameters: Parameters | None = None) -> Rows:
         """Run a statement in the driver's style of parameters; its rows, if it has any."""
@@ -102,14 +115,25 @@ class AsyncOwnTransaction:
             if not await self._is_open():
                 raise TransactionEnded
 
+    def after_commit(self, callback: Callable[[], None]) -> None:
+        """Called when the block's writes are committed; not where they are rolled back, be it to a savepoint."""
+        self._after_commit.append(callback)
+
+    def committed(self) -> None:
+        """The block has ended well."""
+        for callback in self._after_commit:
+            callback()
+
     @contextlib.asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
         """What the block wrote is undone if it raises, and the transaction can go on."""
         name = f"holdfast_{next(self._savepoints)}"
+        before = len(self._after_commit)
         await self.execute(f"SAVEPOINT {name}")
         try:
             yield
         except BaseException as error:
+            del self._after_commit[before:]
             # Whatever comes of it, the block's own error is the one to be seen.
             if self.refusal is None:
                 try:

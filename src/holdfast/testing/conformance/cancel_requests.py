@@ -103,7 +103,7 @@ async def release_cancels(h: Harness) -> None:
     asked, other = await h.put_and_claim(2)
     request(h, asked)
     settlement = await h.release(asked, other)
-    assert (settlement.lost, settlement.locked) == (set(), set())
+    assert (settlement.lost, settlement.locked, settlement.cancelled) == (set(), set(), {asked.id})
     job = await h.job(asked.id)
     assert (job.status, job.finished_at, job.leased_by) == (Status.CANCELLED, h.now, None)
     assert (await h.job(other.id)).status is Status.PENDING
@@ -151,7 +151,8 @@ async def _reason_stays(h: Harness, how: str) -> None:
 
 
 async def _snoozed(h: Harness, lease: Lease) -> None:
-    await h.run(lambda: snooze_jobs([Postponement(lease.id, lease.lease_generation, delay_ms=1)]))
+    settlement = await h.run(lambda: snooze_jobs([Postponement(lease.id, lease.lease_generation, delay_ms=1)]))
+    assert settlement.cancelled == {lease.id}
 
 
 async def _refused(h: Harness, lease: Lease) -> None:

@@ -73,8 +73,7 @@ async def fire_all(h: Harness) -> int:
 
 async def run(h: Harness, name: str = "report") -> Chain[Any]:
     (job_id,) = new_ids(1)
-    chain, _ = await h.run(lambda: run_schedule(APP, name, job_id, "ada"))
-    return chain
+    return (await h.run(lambda: run_schedule(APP, name, job_id, "ada"))).chain
 
 
 async def pause(h: Harness, name: str = "report", reason: str | None = None) -> ScheduleRecord:

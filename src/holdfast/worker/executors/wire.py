@@ -128,6 +128,7 @@ class Ended(msgspec.Struct):
     kind: str | None
     outcome: bytes
     is_self_completed: bool
+    self_continued: tuple[str, str] | None = None
 
 
 class Over(msgspec.Struct, tag=True):
@@ -159,13 +160,15 @@ _KINDS: Final[dict[str, type[Any]]] = {
 def pack(attempt: Attempt, ending: Ending) -> Ended:
     """An ending, on its way to the worker."""
     if ending is None:
-        return Ended(None, b"", attempt.is_self_completed)
-    return Ended(type(ending).__name__, msgspec.json.encode(ending), attempt.is_self_completed)
+        return Ended(None, b"", attempt.is_self_completed, attempt.self_continued)
+    encoded = msgspec.json.encode(ending)
+    return Ended(type(ending).__name__, encoded, attempt.is_self_completed, attempt.self_continued)
 
 
 def unpack(attempt: Attempt, ended: Ended) -> Ending:
     """An ending, as the process sent it; why a handler was interrupted is known here, not there."""
     attempt.is_self_completed = ended.is_self_completed
+    attempt.self_continued = ended.self_continued
     if ended.kind is None:
         return attempt.ending_of_cancelled(attempt.cancellation_error())
     ending: Ending = msgspec.json.decode(ended.outcome, type=_KINDS[ended.kind])

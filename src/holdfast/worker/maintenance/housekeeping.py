@@ -12,6 +12,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model.schedule import AppSchedules
 from holdfast.model.settings import RetrySettings
 from holdfast.operations.fire_schedule import MakeIds
+from holdfast.telemetry import Listeners
 from holdfast.worker.cancel_tasks import cancel_tasks
 from holdfast.worker.config import WorkerConfig
 from holdfast.worker.maintenance.expirer import Expirer
@@ -42,6 +43,7 @@ class Housekeeping:
 
     - `tally`: what this worker has to report.
     - `make_ids`: for jobs of schedules; `schedules`: those of this worker's code, if it has a say in them.
+    - `listeners`: who is told of what becomes of jobs.
     - `is_heard`: whether this worker has been heard of late.
     - `is_steady`: whether this worker has been heard without a gap for long enough to judge others.
     - `returned` is called when jobs came back, `buried` with those that became dead letters, `woken` with the queues
@@ -57,6 +59,7 @@ class Housekeeping:
         *,
         make_ids: MakeIds,
         schedules: AppSchedules | None,
+        listeners: Listeners,
         is_heard: Callable[[], bool],
         is_steady: Callable[[], bool],
         returned: Callable[[], None],
@@ -73,6 +76,7 @@ class Housekeeping:
             is_steady=is_steady,
             returned=returned,
             buried=buried,
+            listeners=listeners,
         )
         self._reporter = Reporter(store, tally, config.heartbeat * 2)
         self._everywhere = [ServiceLoop(self._reaper), ServiceLoop(self._reporter)]
@@ -82,9 +86,9 @@ class Housekeeping:
         self.leader.services = [
             ServiceLoop(service)
             for service in (
-                Scheduler(led, make_ids, config.poll, woken),
-                Expirer(led, config.poll, woken),
-                Unblocker(led, woken, has_claimers=True),
+                Scheduler(led, make_ids, config.poll, woken, listeners),
+                Expirer(led, config.poll, woken, listeners),
+                Unblocker(led, woken, listeners, has_claimers=True),
                 KeySweeper(led, woken),
                 LimitSweeper(led, woken),
                 WorkerCleaner(led, config.dead_after, config.heartbeat, is_steady=is_steady),

@@ -7,8 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from holdfast.model.settings import RetrySettings
+from holdfast.model.status import Status
 from holdfast.operations.lease import Lease
 from holdfast.operations.reap_jobs import Reapable, reap_jobs
+from holdfast.telemetry import Listeners
+from holdfast.telemetry.verbs import reaped as told
 from holdfast.worker.maintenance.service import VerbRunner
 
 #: a living worker's lease runs out when somebody keeps its row locked: for so many times `dead_after` it may catch up
@@ -38,6 +41,7 @@ class Reaper:
         is_steady: Callable[[], bool],
         returned: Callable[[], None],
         buried: Callable[[str], None],
+        listeners: Listeners,
     ) -> None:
         #: what operators have set for retries
         self.settings = RetrySettings()
@@ -49,6 +53,7 @@ class Reaper:
         self._is_steady = is_steady
         self._returned = returned
         self._buried = buried
+        self._listeners = listeners
         self._expired: dict[Lease, float] = {}
 
     async def run_once(self) -> Mapping[str, int]:
@@ -62,8 +67,11 @@ class Reaper:
             counts["returned"] += reaped.returned
             counts["dead_letters"] += reaped.dead_letters
             counts["cancelled"] += reaped.cancelled
-            for job_id in reaped.dead:
-                self._buried(job_id)
+            if self._listeners.heard:
+                self._listeners.tell(told(reaped.jobs))
+            for job, became, _ in reaped.jobs:
+                if became == Status.DEAD_LETTER:
+                    self._buried(job.id)
             if not reaped:
                 break
         if counts["returned"]:

@@ -8,6 +8,8 @@ from datetime import timedelta
 
 from holdfast.errors import HoldfastError, LeadershipLost
 from holdfast.operations.fire_schedule import Fired, MakeIds, Upcoming, find_due_schedules, fire_schedule
+from holdfast.telemetry import Listeners
+from holdfast.telemetry.verbs import enqueued
 from holdfast.worker.maintenance.service import VerbRunner
 
 _log = logging.getLogger("holdfast.maintenance")
@@ -31,7 +33,12 @@ class Scheduler:
     timeout = timedelta(seconds=30)
 
     def __init__(
-        self, store: VerbRunner, make_ids: MakeIds, poll: timedelta, woken: Callable[[Iterable[str]], None]
+        self,
+        store: VerbRunner,
+        make_ids: MakeIds,
+        poll: timedelta,
+        woken: Callable[[Iterable[str]], None],
+        listeners: Listeners | None = None,
     ) -> None:
         #: the first look is at once: ticks may have come while nobody led
         self.interval = _SHORTEST_PAUSE
@@ -39,6 +46,7 @@ class Scheduler:
         self._make_ids = make_ids
         self._poll = poll
         self._woken = woken
+        self._listeners = listeners or Listeners()
 
     async def run_once(self) -> Mapping[str, int]:
         self.interval = self._poll
@@ -69,6 +77,8 @@ class Scheduler:
             return None
         if fired.queues:
             self._woken(fired.queues)
+        if self._listeners.heard:
+            self._listeners.tell(enqueued(fired.jobs))
         return fired
 
     def _pause(self, upcoming: Iterable[Upcoming]) -> timedelta:

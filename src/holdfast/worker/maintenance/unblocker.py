@@ -11,6 +11,8 @@ from holdfast.errors import DatabaseUnavailable
 from holdfast.operations.cycles import Wait, break_cycle, find_cycles
 from holdfast.operations.sweep_blockers import sweep_blockers
 from holdfast.operations.take_turn import find_starved, keep_free
+from holdfast.telemetry import Listeners
+from holdfast.telemetry.verbs import broken_cycle
 from holdfast.worker.maintenance.service import VerbRunner
 
 #: so many steps of a walk along those who wait for each other, and so many cycles broken, are enough for one page
@@ -33,10 +35,16 @@ class Unblocker:
     timeout = timedelta(seconds=30)
 
     def __init__(
-        self, store: VerbRunner, woken: Callable[[Iterable[str]], None], *, has_claimers: bool = False
+        self,
+        store: VerbRunner,
+        woken: Callable[[Iterable[str]], None],
+        listeners: Listeners | None = None,
+        *,
+        has_claimers: bool = False,
     ) -> None:
         self._store = store
         self._woken = woken
+        self._listeners = listeners or Listeners()
         self._has_claimers = has_claimers
         self._after: tuple[str, int] | None = None
 
@@ -74,6 +82,8 @@ class Unblocker:
         for cycle in cycles[:_CYCLES]:
             broken = await self._store.run(partial(break_cycle, cycle))
             count += broken.job_id is not None
+            if broken.job is not None and self._listeners.heard:
+                self._listeners.tell([broken_cycle(broken.job, broken.error)])
             if broken.woken:
                 self._woken(broken.woken)
         return count

@@ -1,0 +1,61 @@
+"""What an application is told of the life of its jobs: typed events, and who listens to them.
+
+It tells of what is committed, makes nothing where nobody listens, and never decides or changes anything.
+"""
+
+from holdfast.telemetry.events import (
+    AttemptEvent,
+    ChainDeleted,
+    Event,
+    JobCancelled,
+    JobCancelRequested,
+    JobCompleted,
+    JobContinued,
+    JobDeadLettered,
+    JobEnqueued,
+    JobEvent,
+    JobFailed,
+    JobLost,
+    JobReaped,
+    JobRefused,
+    JobReleased,
+    JobReplaced,
+    JobRescheduled,
+    JobRetried,
+    JobSnoozed,
+    JobStarted,
+    JobSuspended,
+    WorkerEvent,
+    WorkerStarted,
+    WorkerStopped,
+)
+from holdfast.telemetry.listeners import Listener, Listeners
+
+__all__ = [
+    "AttemptEvent",
+    "ChainDeleted",
+    "Event",
+    "JobCancelRequested",
+    "JobCancelled",
+    "JobCompleted",
+    "JobContinued",
+    "JobDeadLettered",
+    "JobEnqueued",
+    "JobEvent",
+    "JobFailed",
+    "JobLost",
+    "JobReaped",
+    "JobRefused",
+    "JobReleased",
+    "JobReplaced",
+    "JobRescheduled",
+    "JobRetried",
+    "JobSnoozed",
+    "JobStarted",
+    "JobSuspended",
+    "Listener",
+    "Listeners",
+    "WorkerEvent",
+    "WorkerStarted",
+    "WorkerStopped",
+]
