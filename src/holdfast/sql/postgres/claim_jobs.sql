@@ -23,7 +23,7 @@
 --   A paused queue gives out nothing, and a limited one nothing to a worker that has no share of it: see share_queue.
 --   What is not to the worker's taste it passes by: jobs with a forbidden flag, and jobs of partition keys that fall into
 --   buckets that are not its own (mask), unless they have been due for 10 s.
---   With prefetch, a mark says that the batch is not started yet; start_at promotes an earlier batch, drops forgets those
+--   With prefetch, a mark says that the batch is not started yet, unless all of it was set aside; start_at promotes an earlier batch, drops forgets those
 --   of which nothing waits any more.
 -- locks: job rows, in claim order, never waited for.
 WITH lane AS MATERIALIZED (
@@ -110,12 +110,6 @@ dropped AS (
           FROM json_array_elements_text(CAST(CAST(:drops AS text) AS json)) AS done (mark)
       ))
 ),
-marked AS (
-    INSERT INTO /*schema.*/prefetch (worker_id, claimed_at)
-    SELECT CAST(:worker AS text), /*moment*/statement_timestamp()
-    WHERE CAST(:prefetch AS boolean) AND EXISTS (SELECT FROM picked)
-    ON CONFLICT DO NOTHING
-),
 plain AS (
     UPDATE /*schema.*/job AS job
     SET status = 'running',
@@ -134,17 +128,27 @@ plain AS (
         nullif(chain_index, 0) AS chain_index, nullif(chain_type_name, type_name) AS chain_type_name, nullif(created_at, ready_at) AS created_at,
         nullif(scheduled_at, ready_at) AS scheduled_at, max_attempts, last_attempt_error, tenant, headers,
         CASE WHEN on_blocker_failure IS NOT NULL THEN true END AS has_blockers, NULL::json AS line
+),
+keyed AS MATERIALIZED (
+    SELECT claimed.*
+    FROM (SELECT array_agg(key_id) FILTER (WHERE key_id IS NOT NULL) AS keys, count(*) AS seen FROM picked) AS found,
+         LATERAL /*schema.*/claim_keys(
+             keys, CAST(:worker AS text), CAST(:lease_ms AS bigint), /*moment*/statement_timestamp(),
+             CAST(:room AS integer) - seen::integer + cardinality(keys), CAST(:run AS bigint), CAST(:prefetch AS boolean),
+             CAST(:taste AS text)
+         ) AS claimed
+    WHERE keys IS NOT NULL
+),
+marked AS (
+    INSERT INTO /*schema.*/prefetch (worker_id, claimed_at)
+    SELECT CAST(:worker AS text), /*moment*/statement_timestamp()
+    WHERE CAST(:prefetch AS boolean)
+      AND (EXISTS (SELECT FROM plain) OR EXISTS (SELECT FROM keyed WHERE keyed.id IS NOT NULL))
+    ON CONFLICT DO NOTHING
 )
 SELECT * FROM plain
 UNION ALL
-SELECT claimed.*
-FROM (SELECT array_agg(key_id) FILTER (WHERE key_id IS NOT NULL) AS keyed, count(*) AS seen FROM picked) AS found,
-     LATERAL /*schema.*/claim_keys(
-         keyed, CAST(:worker AS text), CAST(:lease_ms AS bigint), /*moment*/statement_timestamp(),
-         CAST(:room AS integer) - seen::integer + cardinality(keyed), CAST(:run AS bigint), CAST(:prefetch AS boolean),
-         CAST(:taste AS text)
-     ) AS claimed
-WHERE keyed IS NOT NULL
+SELECT * FROM keyed
 UNION ALL
 SELECT NULL, count(*) FILTER (WHERE admission.verdict = 'aside'), NULL, NULL, NULL, job.queue, job.priority, max(job.ready_at),
        max(job.seq), count(*) FILTER (WHERE admission.verdict = 'passed'),

@@ -316,7 +316,9 @@ WHERE worker_id = :worker AND claimed_at IN (SELECT value FROM json_each(:drops)
 -- part: marked
 -- if: prefetch
 INSERT OR IGNORE INTO /*schema.*/prefetch (worker_id, claimed_at)
-SELECT :worker, :now WHERE :prefetch AND json_array_length(:admitted) > 0;
+SELECT :worker, :now WHERE :prefetch AND EXISTS (
+    SELECT 1 FROM json_each(:admitted) WHERE ifnull(json_extract(json_extract(value, '$[22]'), '$[4]'), 'taken') = 'taken'
+);
 -- part: claimed
 -- if: keyed or limits; else admitted
 SELECT iif(:keyed = 0 AND :limits = '[]', :admitted, (

@@ -75,6 +75,18 @@ async def first_in_first_out(h: Harness) -> None:
 
 
 @CASES
+async def prefetch_that_only_sets_aside_is_not_marked(h: Harness) -> None:
+    """Nobody would know that there is a mark to drop: there would be more and more of them."""
+    first, second = await put_keyed(h, 2)
+    await only(h, first)
+    h.sql("UPDATE {job} SET held = false WHERE id = :id", id=second)
+    claim = await h.claim(prefetch=True)
+    assert claim == []
+    assert claim.aside == 1
+    assert h.count("prefetch") == 0
+
+
+@CASES
 async def priority_does_not_count(h: Harness) -> None:
     """Within a key; a later job with a better priority waits."""
     first = await h.put_one(more=keyed(), priority=5)
