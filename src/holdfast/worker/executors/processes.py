@@ -60,8 +60,14 @@ class ProcessExecutor:
             return
         if (process := self._running.get(attempt)) is not None:
             process.interrupt()
-        elif (call := self._calls.get(attempt)) is not None:
-            call.cancel()  # its process is not ready yet: nothing has been called
+        elif attempt in self._calls:
+            # Not at once: a task that is cancelled before its first step never gets to the end of its call.
+            asyncio.get_running_loop().call_soon(self._call_off, attempt)
+
+    def _call_off(self, attempt: Attempt) -> None:
+        """Its process is not ready yet: nothing has been called; where it is by now, that was told at once."""
+        if attempt not in self._running and (call := self._calls.get(attempt)) is not None:
+            call.cancel()
 
     def time_out(self, attempt: Attempt) -> float:
         self.tell(attempt)
@@ -83,6 +89,8 @@ class ProcessExecutor:
     async def _call(self, attempts: Sequence[Attempt], handler: Handler) -> None:
         endings: Sequence[Ending]
         try:
+            if attempts[0].is_call_unwanted:
+                raise asyncio.CancelledError  # noqa: TRY301 - as if it had come a moment later
             endings = await self._run(attempts, handler)
         except HandlerProcessDied as error:
             endings = [self._ending_of_death(attempt, error) for attempt in attempts]
