@@ -11,8 +11,10 @@ import pytest
 
 from holdfast import App
 from holdfast.operations.claim_jobs import ClaimedJob
+from holdfast.operations.complete_jobs import Completion
 from holdfast.worker.attempt import Attempt, Ending
 from holdfast.worker.cancellation import Cancellation
+from holdfast.worker.executors import threads
 from holdfast.worker.executors.process_line import ProcessPlan
 from holdfast.worker.executors.processes import ProcessExecutor
 from holdfast.worker.executors.threads import ThreadExecutor
@@ -70,4 +72,29 @@ async def test_a_process_call_that_is_not_wanted_before_its_first_step(handler: 
     executor.interrupt(attempt)
     await done.wait(1)
     assert done.endings == {"1": attempt.lease}
+    await executor.close()
+
+
+async def test_calls_wait_where_no_thread_is_to_be_had(handler: Handler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a container has as many as it may: those that are there serve all, and the first is asked for again."""
+    start = threading.Thread.start
+    refusals = 0
+
+    def refuse(thread: threading.Thread) -> None:
+        nonlocal refusals
+        refusals += 1
+        if refusals != 2:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threads, "_THREAD_SECONDS", 0.01)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    done = _Done()
+    equipment: Any = None
+    executor = ThreadExecutor(10, equipment, _nothing, done)
+    for name in "123":
+        executor.start([_attempt(name, handler)], handler)
+    await done.wait(3)
+    assert {type(ending) for ending in done.endings.values()} == {Completion}
+    assert executor.busy == 0
     await executor.close()

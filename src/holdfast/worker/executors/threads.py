@@ -20,6 +20,9 @@ from holdfast.worker.hooks import ErrorHook
 
 _log = logging.getLogger("holdfast.worker")
 
+#: how soon it is tried again to start a thread where that was refused
+_THREAD_SECONDS = 1.0
+
 
 class ThreadExecutor:
     """Grows to as many threads as calls run at once; daemon threads, so that a stuck handler cannot keep the process.
@@ -40,6 +43,8 @@ class ThreadExecutor:
         self._outbox: deque[tuple[Sequence[Attempt], Sequence[Ending]]] = deque()
         self._threads: list[threading.Thread] = []
         self._busy = 0
+        #: until it is tried again to start a thread
+        self._growing: asyncio.TimerHandle | None = None
         self._is_scheduled = False
 
     @property
@@ -49,11 +54,22 @@ class ThreadExecutor:
 
     def start(self, attempts: Sequence[Attempt], handler: Handler) -> None:
         self._busy += 1
-        if self._busy > len(self._threads) and len(self._threads) < self._limit:
-            thread = threading.Thread(target=self._serve, name=f"holdfast-{len(self._threads)}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
         self._inbox.put((attempts, handler))
+        if self._busy > len(self._threads) and len(self._threads) < self._limit and self._growing is None:
+            self._grow()
+
+    def _grow(self) -> None:
+        """What has no thread of its own waits for one that becomes free."""
+        self._growing = None
+        while self._busy > len(self._threads) and len(self._threads) < self._limit:
+            thread = threading.Thread(target=self._serve, name=f"holdfast-{len(self._threads)}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the system gives no more for now
+                _log.warning("%s; %d run, and calls wait for these", error, len(self._threads))
+                self._growing = self._loop.call_later(_THREAD_SECONDS, self._grow)
+                return
+            self._threads.append(thread)
 
     def tell(self, attempt: Attempt) -> None:
         """The handler looks at the attempt itself."""
@@ -66,6 +82,8 @@ class ThreadExecutor:
         return 0.0
 
     async def close(self) -> None:
+        if self._growing is not None:
+            self._growing.cancel()
         threads, self._threads = self._threads, []
         for _ in threads:
             self._inbox.put(None)
