@@ -97,6 +97,7 @@ class Outcomes:
         self._wake = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
+        #: how many are in the database; not of jobs that were never started
         self.finished = 0
         #: what operators have set for retries
         self.settings = RetrySettings()
@@ -275,7 +276,6 @@ class Outcomes:
 
     def _those_written(self, batch: Sequence[Any]) -> None:
         """So many of one kind are in the database."""
-        self.finished += len(batch)
         counted = []
         for item in batch:
             key = (item.id, item.lease_generation)
@@ -291,6 +291,7 @@ class Outcomes:
                     self._send(freed)
                 self.line_written(Lease(*key))
         if counted:
+            self.finished += len(counted)
             self._count(type(batch[0]), counted)
         if not self._unwritten:
             self._empty.set()
