@@ -47,7 +47,8 @@ class PayloadCodec(Generic[T]):
                 self.owner, f"text contains a lone surrogate ({error.object[error.start : error.end]!r})"
             ) from None
         except (TypeError, ValueError, OverflowError) as error:
-            raise InvalidPayload(self.owner, f"{error}; use JSON types, dataclasses or pydantic models") from None
+            problem = _call_in(value) or error
+            raise InvalidPayload(self.owner, f"{problem}; use JSON types, dataclasses or pydantic models") from None
         if len(data) > self.limit:
             raise PayloadTooLarge(self.owner, len(data), self.limit)
         if len(data) > 2 * _DEEPEST and data.count(b"[") + data.count(b"{") > _DEEPEST:
@@ -96,7 +97,19 @@ def _to_json(value: object) -> object:
     dump = getattr(value, "model_dump", None)
     if dump is not None and hasattr(type(value), "__pydantic_validator__"):
         return dump(mode="json")
-    raise TypeError(f"{value!r:.80} of type {type(value).__qualname__} cannot be stored as JSON")
+    raise TypeError(_unfit(value))
+
+
+def _call_in(value: object) -> str | None:
+    """A call is a struct, which msgspec takes apart; what it complains of then nobody has ever heard of."""
+    for each in value.values() if isinstance(value, dict) else (value,):
+        if isinstance(each, msgspec.Struct) and hasattr(each, "next_document"):
+            return _unfit(each)
+    return None
+
+
+def _unfit(value: object) -> str:
+    return f"{value!r:.80} of type {type(value).__qualname__} cannot be stored as JSON"
 
 
 def _from_json(kind: type, value: object) -> object:

@@ -56,6 +56,19 @@ def test_output_is_validated(output: Any, value: object) -> None:
         _attempt(output=output).completion(value)
 
 
+def test_a_call_is_no_output() -> None:
+    """Who returns what he should have given to `ctx.continue_with` is told so by its name."""
+    app = App("sqlite:///never-opened.db")
+
+    @app.job()
+    def ship(order: Any) -> None: ...
+
+    with pytest.raises(InvalidPayload, match=r"<Call ship .* of type Call cannot be stored as JSON"):
+        _attempt(output=Any).completion(ship.call(order=1))
+    with pytest.raises(InvalidPayload, match=r"^ship: <Call ship .* of type Call cannot be stored as JSON"):
+        ship.call(order=ship.call(order=1))
+
+
 def test_failure_follows_the_policy() -> None:
     """Delay of the attempt, attempts of the type, final if the policy does not repeat the error."""
     attempt = _attempt(3, initial=10, jitter=0, max_attempts=7, never=KeyError)
