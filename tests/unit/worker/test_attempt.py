@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
+from holdfast import Batch
 from holdfast.app import App
 from holdfast.errors import ContinuationNotReturned, InvalidPayload
 from holdfast.model.call import JobDocument
@@ -20,6 +21,7 @@ from holdfast.operations.continue_jobs import Continuation
 from holdfast.operations.fail_jobs import Failure
 from holdfast.operations.lease import Lease
 from holdfast.operations.snooze_jobs import Postponement
+from holdfast.testing import adrain, temporary_app
 from holdfast.worker import Cancellation
 from holdfast.worker.attempt import Attempt, describe
 from holdfast.worker.handler import Handler
@@ -67,6 +69,40 @@ def test_a_call_is_no_output() -> None:
         _attempt(output=Any).completion(ship.call(order=1))
     with pytest.raises(InvalidPayload, match=r"^ship: <Call ship .* of type Call cannot be stored as JSON"):
         ship.call(order=ship.call(order=1))
+
+
+@pytest.mark.parametrize("kind", [Snooze, RetryAt])
+@pytest.mark.parametrize("way", ["loop", "thread", "batch"])
+async def test_an_ending_that_says_nothing_is_a_failure(kind: type[Exception], way: str) -> None:
+    """As of a class of the application's own that forgets its base: the attempt ends, and its slot is free again."""
+
+    def forget(self: Exception) -> None: ...
+
+    broken = type("Broken", (kind,), {"__init__": forget})
+    with temporary_app() as app:
+
+        async def on_the_loop() -> None:
+            raise broken
+
+        def in_a_thread() -> None:
+            raise broken
+
+        async def together(batch: Batch[int]) -> list[Exception | None]:
+            return [None, broken()][: len(batch)]
+
+        if way == "batch":
+            job = app.job(batch=2)(together)
+            calls = [job.call(1), job.call(2)]
+        else:
+            calls = [app.job()(on_the_loop if way == "loop" else in_a_thread).call()]
+        async with app.async_client() as client:
+            chains = await client.enqueue_many(calls)
+            done = await adrain(app, timeout=5)
+            assert (done.retried, done.completed) == (1, len(calls) - 1)
+            error = (await client.get_job(chains[-1].id)).last_attempt_error
+        assert error is not None
+        assert error.type == "AttributeError"
+        assert "Broken" in (error.traceback or "")
 
 
 def test_failure_follows_the_policy() -> None:
