@@ -51,7 +51,7 @@ def _call_batch(
     attempts: Sequence[Attempt], handler: Handler, equipment: SyncEquipment, hook: ErrorHook
 ) -> Sequence[Ending]:
     endings: dict[Attempt, Ending] = {}
-    found = acceptable(attempts, handler, endings)
+    found = acceptable(attempts, handler, endings, hook)
     wanted = [attempt for attempt, _ in found]
     if wanted:
         try:
@@ -122,15 +122,15 @@ def arguments_of(attempt: Attempt, handler: Handler) -> Any:
 
 
 def acceptable(
-    attempts: Iterable[Attempt], handler: Handler, endings: dict[Attempt, Ending]
+    attempts: Iterable[Attempt], handler: Handler, endings: dict[Attempt, Ending], hook: ErrorHook
 ) -> list[tuple[Attempt, Any]]:
     """The jobs of a batch with their inputs; those that cannot be read are put into `endings`."""
     found = []
     for attempt in attempts:
         try:
             found.append((attempt, arguments_of(attempt, handler)))
-        except NotStarted as error:
-            endings[attempt] = attempt.refusal(error.error)
+        except Exception as error:  # noqa: BLE001 - what the application's own types raise fails this job alone
+            endings[attempt] = ending_of_raise(attempt, error, hook)
     return found
 
 

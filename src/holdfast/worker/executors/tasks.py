@@ -101,7 +101,7 @@ class TaskExecutor:
         wanted = list(attempts)
         try:
             items = []
-            for attempt, argument in acceptable(attempts, handler, endings):
+            for attempt, argument in acceptable(attempts, handler, endings, self._hook):
                 if attempt.job.has_blockers:
                     await self._read_blockers(attempt)
                 items.append(Item(argument, Context(attempt, self._equipment)))
