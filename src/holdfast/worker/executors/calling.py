@@ -142,9 +142,9 @@ def call_begins(attempts: Iterable[Attempt]) -> None:
 
 def ending_of_raise(attempt: Attempt, error: BaseException, hook: ErrorHook) -> Written:
     """What a handler's exception says, or that it was never called."""
-    if isinstance(error, NotStarted):
-        return attempt.refusal(error.error) if error.is_refused else attempt.lease
     try:
+        if isinstance(error, NotStarted):
+            return attempt.refusal(error.error) if error.is_refused else attempt.lease
         ending = attempt.ending_of_raise(error)
     except Exception as broken:  # noqa: BLE001 - such as of a Snooze whose class forgets to call that one's __init__
         error, ending = broken, attempt.failure(broken)
