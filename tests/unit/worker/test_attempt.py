@@ -12,7 +12,7 @@ from msgspec import Raw
 from holdfast import Batch
 from holdfast.app import App
 from holdfast.errors import ContinuationNotReturned, InvalidPayload
-from holdfast.model.call import JobDocument
+from holdfast.model.call import Call, JobDocument
 from holdfast.model.endings import Cancel, DeadLetter, RetryAt, Snooze
 from holdfast.model.retry import Retry
 from holdfast.operations.claim_jobs import ClaimedJob
@@ -90,11 +90,12 @@ async def test_an_ending_that_says_nothing_is_a_failure(kind: type[Exception], w
         async def together(batch: Batch[int]) -> list[Exception | None]:
             return [None, broken()][: len(batch)]
 
+        calls: list[Call[Any]]
         if way == "batch":
             job = app.job(batch=2)(together)
             calls = [job.call(1), job.call(2)]
         else:
-            calls = [app.job()(on_the_loop if way == "loop" else in_a_thread).call()]
+            calls = [app.job()(on_the_loop).call() if way == "loop" else app.job()(in_a_thread).call()]
         async with app.async_client() as client:
             chains = await client.enqueue_many(calls)
             done = await adrain(app, timeout=5)
