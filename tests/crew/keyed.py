@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast import App
 from holdfast.model.scan_position import Lane
-from holdfast.operations.claim_jobs import Claim, ClaimedJob, claim_jobs, find_lanes, key_place
+from holdfast.operations.claim_jobs import Claim, ClaimedJob, claim_jobs, find_lanes
 from holdfast.operations.complete_jobs import Completion
 from holdfast.operations.drive import drive
 from holdfast.operations.lease import Lease
@@ -43,13 +43,13 @@ def within(app: App, connection: Any, verb: Verb[Any]) -> Any:
 
 
 def place_of(job: ClaimedJob) -> int:
-    assert job.line is not None
-    return key_place(job.line)[1]
+    assert job.partition_seq is not None
+    return job.partition_seq
 
 
 def key_of(job: ClaimedJob) -> str:
-    assert job.line is not None
-    return key_place(job.line)[0]
+    assert job.partition_key is not None
+    return job.partition_key
 
 
 def in_order(jobs: Iterable[ClaimedJob]) -> list[ClaimedJob]:

@@ -10,15 +10,11 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import msgspec
-
 from holdfast.model.clock import milliseconds
 from holdfast.model.payload import to_json
 from holdfast.model.scan_position import Instant, Lane
 from holdfast.model.tenant_turns import WINDOW, TenantLane
 from holdfast.operations.statement import Operation, Rows, Statement
-
-_line = msgspec.json.Decoder(list[Any])
 
 #: the first digits of the sizes that claims come in
 _SIZES = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
@@ -64,7 +60,10 @@ class ClaimedJob(NamedTuple):
     tenant: str | None
     headers: bytes | str | None
     has_blockers: bool | None
-    line: bytes | str | None
+    partition_key: str | None
+    partition_seq: int | None
+    #: 'first' of those of its key in this claim, or 'follows'
+    standing: str | None
 
 
 class Claim(list[ClaimedJob]):
@@ -168,12 +167,6 @@ def next_due(queues: Sequence[str]) -> Operation[timedelta | None]:
     """The time until the next job is due: zero if one is, None if there is none."""
     lanes = yield from find_lanes(queues)
     return min((timedelta(milliseconds=lane.due_in_ms) for lane in lanes), default=None)
-
-
-def key_place(line: bytes | str) -> tuple[str, int, bool]:
-    """The partition key of a claimed job, its place there, and whether it came along behind another one."""
-    key, place, follows, *_ = _line.decode(line)
-    return key, place, follows
 
 
 #: ClaimedJob._make, without the call of a Python function that each job would pay for

@@ -349,7 +349,9 @@ def _attempt(values: AttemptValues) -> Attempt:
         tenant=values.get("tenant"),
         headers=None if headers is None else to_json(headers),
         has_blockers=None,
-        line=None,
+        partition_key=None,
+        partition_seq=None,
+        standing=None,
     )
     attempt = Attempt(job, None, "test-worker")
     attempt.cancelled = values.get("cancelled")

@@ -164,12 +164,12 @@ class Buffer:
         jobs = [*self.shelf.take_all(queue), *(job for job in self.reserve if job.queue == queue)]
         self.reserve = [job for job in self.reserve if job.queue != queue]
         for job in list(jobs):
-            if job.line is not None:
+            if job.partition_key is not None:
                 jobs += self.lines.break_off(Lease(job.id, job.lease_generation))
         self._leave(jobs)
         return jobs
 
     def _leave(self, jobs: Iterable[ClaimedJob]) -> None:
         for job in jobs:
-            if job.line is not None:
+            if job.partition_key is not None:
                 self.lines.leave(Lease(job.id, job.lease_generation))

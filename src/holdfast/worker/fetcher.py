@@ -22,7 +22,6 @@ from holdfast.operations.claim_jobs import (
     claim_suspect,
     find_lanes,
     find_tenants,
-    key_place,
 )
 from holdfast.operations.release_jobs import release_orphans
 from holdfast.worker.backoff import Backoff
@@ -290,7 +289,7 @@ class Fetcher:
             self._last_gain = ended
         self._has_looked_since_claim = False
         # Followers come from behind the candidates; the position moves past these only.
-        candidates = [job for job in claimed if job.line is None or not key_place(job.line)[2]]
+        candidates = [job for job in claimed if job.standing != "follows"]
         if part.most is not None:
             self._fair.took(part, candidates, claimed.passed, claimed.left)
             is_more = self._fair.has_turn(part.lanes[0].queue)

@@ -10,8 +10,9 @@ import itertools
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 
-from holdfast.operations.claim_jobs import ClaimedJob, key_place
+from holdfast.operations.claim_jobs import ClaimedJob
 from holdfast.operations.lease import Lease
 
 #: how long a run should take: long enough to be worth its claim, short enough that little of it ever has to go back
@@ -22,6 +23,9 @@ _FIRST_GUESS = 0.005
 _WEIGHT = 0.2
 #: as many of a key are claimed at once, where they are there, before those of more keys are
 _DEPTH = 25
+
+
+_place = attrgetter("partition_seq")
 
 
 @dataclass(slots=True, eq=False)
@@ -80,16 +84,15 @@ class Lines:
     def enter(self, claimed: Iterable[ClaimedJob]) -> list[ClaimedJob]:
         """Those that may be started; the others of their keys wait behind them."""
         claimed = list(claimed)
-        first = [job for job in claimed if job.line is None]
+        first = [job for job in claimed if job.partition_key is None]
         if len(first) == len(claimed):
             return first
-        runs: dict[tuple[str, str], list[tuple[int, ClaimedJob]]] = {}
+        runs: dict[tuple[str, str | None], list[ClaimedJob]] = {}
         for job in claimed:
-            if job.line is not None:
-                key, place, _ = key_place(job.line)
-                runs.setdefault((job.queue, key), []).append((place, job))
-        for run in runs.values():
-            jobs = [job for _, job in sorted(run)]
+            if job.partition_key is not None:
+                runs.setdefault((job.queue, job.partition_key), []).append(job)
+        for jobs in runs.values():
+            jobs.sort(key=_place)
             first.append(jobs[0])
             if len(jobs) > 1:
                 leases = [Lease(job.id, job.lease_generation) for job in jobs]

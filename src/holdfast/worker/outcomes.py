@@ -387,6 +387,7 @@ class Outcomes:
         if ended := settlement.dead | settlement.cancelled:
             # The next job of a partition key may run: not here, perhaps, for this worker may be about to stop.
             attempts = [self._unwritten.get((item.id, item.lease_generation)) for item in batch if item.id in ended]
-            if freed := {attempt.job.queue for attempt in attempts if attempt is not None and attempt.job.line}:
+            jobs = [attempt.job for attempt in attempts if attempt is not None]
+            if freed := {job.queue for job in jobs if job.partition_key is not None}:
                 self.woken(freed)
         self.returned()

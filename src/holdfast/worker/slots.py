@@ -417,7 +417,7 @@ class Slots:
             if ending is None and not self._is_closing:
                 # It may still be ours, and then goes back as what it is: a job that was started, and expires no more.
                 ending = attempt.lease
-        lease = None if attempt.job.line is None else attempt.lease
+        lease = None if attempt.job.partition_key is None else attempt.lease
         if ending is None:
             self._demand.doubt()
             if attempt.is_told_of_loss:

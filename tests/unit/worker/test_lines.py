@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -14,8 +13,9 @@ from holdfast.worker.lines import Lines
 
 def job(name: str, *, key: str | None = "k", place: int = 0, queue: str = "default") -> ClaimedJob:
     fields: dict[str, Any] = dict.fromkeys(ClaimedJob._fields)
-    line = None if key is None else json.dumps([key, place, place > 0])
-    return ClaimedJob(**fields | {"id": name, "lease_generation": 1, "queue": queue, "line": line})
+    standing = None if key is None else ("follows" if place else "first")
+    in_key = {"partition_key": key, "partition_seq": place, "standing": standing}
+    return ClaimedJob(**fields | {"id": name, "lease_generation": 1, "queue": queue} | in_key)
 
 
 def lease(name: str) -> Lease:

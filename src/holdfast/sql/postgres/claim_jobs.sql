@@ -3,9 +3,10 @@
 -- returns: id text, lease_generation bigint, type_name text, input json, attempt smallint, queue text,
 --   priority smallint, ready_at timestamptz, seq bigint, timeout_ms bigint, claimed_at timestamptz, crash_count smallint,
 --   chain_id text, chain_index integer, chain_type_name text, created_at timestamptz, scheduled_at timestamptz,
---   max_attempts smallint, last_attempt_error json, tenant text, headers json, has_blockers boolean, line json
+--   max_attempts smallint, last_attempt_error json, tenant text, headers json, has_blockers boolean, partition_key text,
+--   partition_seq bigint, standing text
 --   (null stands for: claimed_at not prefetched; crash_count and chain_index 0; chain_id and chain_type_name the job's own;
---   created_at and scheduled_at the same as ready_at; has_blockers no; line no partition key. A value that is nearly always the same costs more to send than to know.)
+--   created_at and scheduled_at the same as ready_at; has_blockers no; partition_key, partition_seq and standing no key. A value that is nearly always the same costs more to send than to know.)
 -- prepared: yes (parsing and planning it takes longer than claiming a single job)
 -- concurrency: SKIP LOCKED hands every claimer other rows; the row lock and the update happen in one statement, so a
 --   generation has one holder. A lane is (queue, priority) and the place where this worker's last claim in it ended:
@@ -14,7 +15,7 @@
 --   neither read nor locked. What should have been started by now and was not is left to expire_jobs. The limit is a literal and the update goes by ctid: no other plan comes to mind, with or
 --   without statistics (a generic plan with LIMIT $1 costs four fifths of the throughput).
 --   Jobs with partition keys are judged by claim_keys, which claims those that may run, with them up to run that come
---   next behind each, no more than room in all, and sets the others aside. line is [partition key, place in it, whether it came along behind another].
+--   next behind each, no more than room in all, and sets the others aside. standing is 'first' of those of its key, or 'follows' for one that came along behind another.
 --   A row without id tells of a lane in which jobs were left: how many were set aside (lease_generation) or passed by
 --   (timeout_ms), and the last one's place. A claim that met another one of the same key is refused by job_key_holder_idx,
 --   and made again.
@@ -56,7 +57,7 @@ picked AS MATERIALIZED (
     SELECT candidate.*
     FROM lane CROSS JOIN LATERAL (
         SELECT * FROM (
-            SELECT job.ctid, CASE WHEN job.partition_key IS NOT NULL THEN job.id END AS key_id,
+            SELECT job.ctid, job.partition_key IS NOT NULL AS is_keyed,
                    CASE WHEN job.concurrency_key IS NOT NULL AND job.partition_key IS NULL AND lane.has_key_limits THEN job.id END AS limit_id
             FROM /*schema.*/job AS job
             WHERE lane.tenant IS NULL AND job.status = 'pending' AND NOT job.held AND job.crash_count = 0 AND NOT job.is_fair
@@ -72,7 +73,7 @@ picked AS MATERIALIZED (
         UNION ALL
         SELECT * FROM (
             SELECT * FROM (
-                SELECT job.ctid, CASE WHEN job.partition_key IS NOT NULL THEN job.id END AS key_id,
+                SELECT job.ctid, job.partition_key IS NOT NULL AS is_keyed,
                        CASE WHEN job.concurrency_key IS NOT NULL AND job.partition_key IS NULL AND lane.has_key_limits THEN job.id END AS limit_id
                 FROM /*schema.*/job AS job
                 WHERE lane.tenant IS NOT NULL AND job.status = 'pending' AND NOT job.held AND job.crash_count = 0 AND job.is_fair
@@ -121,17 +122,18 @@ plain AS (
         last_attempt_at = /*moment*/statement_timestamp()
     WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM picked
-        WHERE key_id IS NULL AND (limit_id IS NULL OR limit_id IN (SELECT id FROM admission WHERE verdict = 'admitted'))
+        WHERE NOT is_keyed AND (limit_id IS NULL OR limit_id IN (SELECT id FROM admission WHERE verdict = 'admitted'))
     ))
     RETURNING id::text, lease_generation, type_name, input, attempt, queue, priority, ready_at, seq, timeout_ms,
         CASE WHEN CAST(:prefetch AS boolean) THEN last_attempt_at END AS claimed_at, nullif(crash_count, 0) AS crash_count, nullif(chain_id, id)::text AS chain_id,
         nullif(chain_index, 0) AS chain_index, nullif(chain_type_name, type_name) AS chain_type_name, nullif(created_at, ready_at) AS created_at,
         nullif(scheduled_at, ready_at) AS scheduled_at, max_attempts, last_attempt_error, tenant, headers,
-        CASE WHEN on_blocker_failure IS NOT NULL THEN true END AS has_blockers, NULL::json AS line
+        CASE WHEN on_blocker_failure IS NOT NULL THEN true END AS has_blockers, NULL::text AS partition_key,
+        NULL::bigint AS partition_seq, NULL::text AS standing
 ),
 keyed AS MATERIALIZED (
     SELECT claimed.*
-    FROM (SELECT array_agg(key_id) FILTER (WHERE key_id IS NOT NULL) AS keys, count(*) AS seen FROM picked) AS found,
+    FROM (SELECT array_agg(ctid) FILTER (WHERE is_keyed) AS keys, count(*) AS seen FROM picked) AS found,
          LATERAL /*schema.*/claim_keys(
              keys, CAST(:worker AS text), CAST(:lease_ms AS bigint), /*moment*/statement_timestamp(),
              CAST(:room AS integer) - seen::integer + cardinality(keys), CAST(:run AS bigint), CAST(:prefetch AS boolean),
@@ -152,7 +154,7 @@ SELECT * FROM keyed
 UNION ALL
 SELECT NULL, count(*) FILTER (WHERE admission.verdict = 'aside'), NULL, NULL, NULL, job.queue, job.priority, max(job.ready_at),
        max(job.seq), count(*) FILTER (WHERE admission.verdict = 'passed'),
-       NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CASE WHEN job.is_fair THEN job.tenant END, NULL, NULL, NULL
+       NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CASE WHEN job.is_fair THEN job.tenant END, NULL, NULL, NULL, NULL, NULL
 FROM admission JOIN /*schema.*/job AS job ON job.id = admission.id
 WHERE admission.verdict <> 'admitted'
 GROUP BY job.queue, job.priority, CASE WHEN job.is_fair THEN job.tenant END;

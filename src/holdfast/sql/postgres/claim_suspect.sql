@@ -3,9 +3,10 @@
 -- returns: id text, lease_generation bigint, type_name text, input json, attempt smallint, queue text,
 --   priority smallint, ready_at timestamptz, seq bigint, timeout_ms bigint, claimed_at timestamptz, crash_count smallint,
 --   chain_id text, chain_index integer, chain_type_name text, created_at timestamptz, scheduled_at timestamptz,
---   max_attempts smallint, last_attempt_error json, tenant text, headers json, has_blockers boolean, line json
+--   max_attempts smallint, last_attempt_error json, tenant text, headers json, has_blockers boolean, partition_key text,
+--   partition_seq bigint, standing text
 --   (null stands for: claimed_at not prefetched; crash_count and chain_index 0; chain_id and chain_type_name the job's own;
---   created_at and scheduled_at the same as ready_at; has_blockers no; line no partition key. A value that is nearly always the same costs more to send than to know.)
+--   created_at and scheduled_at the same as ready_at; has_blockers no; partition_key, partition_seq and standing no key. A value that is nearly always the same costs more to send than to know.)
 -- concurrency: as claim_jobs; one at a time, so that a job that kills its worker takes no other down with it.
 --   A row without id tells, as there, of one that was set aside or passed by; who has got nothing else asks again without those
 --   (passed: their seqs), which would hide all others.
@@ -18,7 +19,7 @@ WITH picked AS MATERIALIZED (
                CAST(CAST(:taste AS text) AS json) -> 'masks' ->> asked.queue AS mask
     ) AS taste
     CROSS JOIN LATERAL (
-        SELECT job.ctid, CASE WHEN job.partition_key IS NOT NULL THEN job.id END AS key_id,
+        SELECT job.ctid, job.partition_key IS NOT NULL AS is_keyed,
                CASE WHEN job.concurrency_key IS NOT NULL AND job.partition_key IS NULL AND EXISTS (
                    SELECT FROM /*schema.*/queue AS known
                    WHERE known.name = job.queue AND (known.key_concurrency IS NOT NULL OR known.key_rate IS NOT NULL)
@@ -62,27 +63,28 @@ plain AS (
         last_attempt_at = /*moment*/statement_timestamp()
     WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM picked
-        WHERE key_id IS NULL AND (limit_id IS NULL OR limit_id IN (SELECT id FROM admission WHERE verdict = 'admitted'))
+        WHERE NOT is_keyed AND (limit_id IS NULL OR limit_id IN (SELECT id FROM admission WHERE verdict = 'admitted'))
     ))
     RETURNING id::text, lease_generation, type_name, input, attempt, queue, priority, ready_at, seq, timeout_ms,
         NULL::timestamptz AS claimed_at, nullif(crash_count, 0) AS crash_count, nullif(chain_id, id)::text AS chain_id,
         nullif(chain_index, 0) AS chain_index, nullif(chain_type_name, type_name) AS chain_type_name, nullif(created_at, ready_at) AS created_at,
         nullif(scheduled_at, ready_at) AS scheduled_at, max_attempts, last_attempt_error, tenant, headers,
-        CASE WHEN on_blocker_failure IS NOT NULL THEN true END AS has_blockers, NULL::json AS line
+        CASE WHEN on_blocker_failure IS NOT NULL THEN true END AS has_blockers, NULL::text AS partition_key,
+        NULL::bigint AS partition_seq, NULL::text AS standing
 )
 SELECT * FROM plain
 UNION ALL
 SELECT claimed.*
 FROM picked,
      LATERAL /*schema.*/claim_keys(
-         ARRAY[key_id], CAST(:worker AS text), CAST(:lease_ms AS bigint),
+         ARRAY[ctid], CAST(:worker AS text), CAST(:lease_ms AS bigint),
          /*moment*/statement_timestamp(), 1, 0::bigint, false,
          CAST(:taste AS text)
      ) AS claimed
-WHERE key_id IS NOT NULL
+WHERE is_keyed
 UNION ALL
 SELECT NULL, CASE admission.verdict WHEN 'aside' THEN 1 ELSE 0 END, NULL, NULL, NULL, job.queue, job.priority, job.ready_at, job.seq,
        CASE admission.verdict WHEN 'passed' THEN 1 ELSE 0 END,
-       NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CASE WHEN job.is_fair THEN job.tenant END, NULL, NULL, NULL
+       NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CASE WHEN job.is_fair THEN job.tenant END, NULL, NULL, NULL, NULL, NULL
 FROM admission JOIN /*schema.*/job AS job ON job.id = admission.id
 WHERE admission.verdict <> 'admitted';

@@ -16,7 +16,7 @@ CROSS JOIN LATERAL (
     (
         SELECT other.id, other.status, 1 FROM /*schema.*/job AS other
         WHERE other.queue = job.queue AND other.partition_key = job.partition_key
-          AND other.status IN ('blocked', 'pending', 'running')
+          AND other.status IN ('blocked', 'pending')
           AND job.ordering = 'fifo' AND other.partition_seq < job.partition_seq
         ORDER BY other.partition_seq LIMIT 1
     )

@@ -24,7 +24,11 @@ SELECT page.queue, page.partition_key,
            SELECT FROM /*schema.*/job AS job
            WHERE job.queue = page.queue AND job.partition_key = page.partition_key AND job.status = 'running' AND NOT job.held
        ) AND (
-           front.held AND NOT front.limited
+           EXISTS (
+               SELECT FROM /*schema.*/job AS job
+               WHERE job.queue = page.queue AND job.partition_key = page.partition_key AND job.leased_by IS NOT NULL AND job.held
+           )
+           OR front.held AND NOT front.limited
            OR EXISTS (
                SELECT FROM /*schema.*/job AS job
                WHERE job.queue = page.queue AND job.partition_key = page.partition_key
@@ -32,7 +36,7 @@ SELECT page.queue, page.partition_key,
            ) AND NOT EXISTS (
                SELECT FROM /*schema.*/job AS job
                WHERE job.queue = page.queue AND job.partition_key = page.partition_key
-                 AND job.status IN ('blocked', 'pending', 'running') AND job.status = 'pending' AND NOT job.held
+                 AND job.status IN ('blocked', 'pending') AND job.status = 'pending' AND NOT job.held
                  AND job.ready_at <= /*moment*/statement_timestamp()
            )
        ) AS is_stranded
@@ -40,6 +44,6 @@ FROM (SELECT queue, partition_key FROM key LIMIT /*limit*/100) AS page
 CROSS JOIN LATERAL (
     SELECT job.held, job.limited FROM /*schema.*/job AS job
     WHERE job.queue = page.queue AND job.partition_key = page.partition_key
-      AND job.status IN ('blocked', 'pending', 'running')
+      AND job.status IN ('blocked', 'pending')
     ORDER BY job.partition_seq LIMIT 1
 ) AS front;

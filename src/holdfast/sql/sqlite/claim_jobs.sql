@@ -3,15 +3,16 @@
 -- returns: json rows of id text, lease_generation bigint, type_name text, input json, attempt smallint, queue text,
 --   priority smallint, ready_at timestamptz, seq bigint, timeout_ms bigint, claimed_at timestamptz, crash_count smallint,
 --   chain_id text, chain_index integer, chain_type_name text, created_at timestamptz, scheduled_at timestamptz,
---   max_attempts smallint, last_attempt_error json, tenant text, headers json, has_blockers boolean, line json
+--   max_attempts smallint, last_attempt_error json, tenant text, headers json, has_blockers boolean, partition_key text,
+--   partition_seq bigint, standing text
 --   (null stands for: claimed_at not prefetched; crash_count and chain_index 0; chain_id and chain_type_name the job's own;
---   created_at and scheduled_at the same as ready_at; has_blockers no; line no partition key. A value that is nearly always the same costs more to send than to know.)
+--   created_at and scheduled_at the same as ready_at; has_blockers no; partition_key, partition_seq and standing no key. A value that is nearly always the same costs more to send than to know.)
 -- concurrency: one writer at a time. The result is one row of JSON: the module gives up the interpreter lock around
 --   every row it steps to, and getting it back from a busy event loop takes up to 5 ms.
 --   What should have been started by now and was not is left to expire_jobs.
 --   Of a partition key the first unfinished job is claimed, or a serial one, if nothing of the key runs; and
 --   behind a first one up to run that come next, no more than room in all. Others are set aside; who frees the key puts them back.
---   line is [partition key, place in it, whether it came along behind another]. A row without id tells of a lane in which
+--   standing is 'first' of those of its key, or 'follows' for one that came along behind another. A row without id tells of a lane in which
 --   jobs were left: how many were set aside (lease_generation) or passed by (timeout_ms), and the last one's place.
 --   Of jobs whose concurrency keys are limited those that may not start now are set aside; who makes room puts them back. Where
 --   a rate keeps them, the first is due when it may start, and whoever claims that one makes the next one due. More than a
@@ -28,8 +29,9 @@ SELECT json_group_array(json_array(
     iif(:prefetch, :now, NULL), nullif(crash_count, 0), nullif(chain_id, id), nullif(chain_index, 0),
     nullif(chain_type_name, type_name), nullif(created_at, ready_at), nullif(scheduled_at, ready_at), max_attempts,
     last_attempt_error, tenant, headers, iif(on_blocker_failure IS NOT NULL, 1, NULL),
-    iif(partition_key IS NULL, NULL, json_array(partition_key, partition_seq, json('false'), ordering,
-        CASE WHEN EXISTS (
+    partition_key, partition_seq,
+        CASE WHEN partition_key IS NULL THEN NULL
+             WHEN EXISTS (
                  SELECT 1 FROM /*schema.*/job AS runner
                  WHERE runner.queue = candidate.queue AND runner.partition_key = candidate.partition_key
                    AND runner.status = 'running' AND runner.held = 0
@@ -47,7 +49,7 @@ SELECT json_group_array(json_array(
                    AND (door.expires_at IS NULL OR door.attempt > 0 OR door.expires_at > :now)
                    AND /*taste*/door
                    AND (door.priority, door.ready_at, door.seq) < (candidate.priority, candidate.ready_at, candidate.seq)
-             ) THEN 'taken'
+             ) THEN 'first'
              WHEN seq = (
                  SELECT door.seq FROM /*schema.*/job AS door
                  WHERE door.queue = candidate.queue AND door.partition_key = candidate.partition_key
@@ -64,9 +66,8 @@ SELECT json_group_array(json_array(
                      ORDER BY first.partition_seq LIMIT 1
                  ) AND front.ordering = 'fifo' AND front.status = 'pending' AND front.held = 0 AND front.ready_at <= :now
                    AND (front.priority, front.ready_at, front.seq) < (candidate.priority, candidate.ready_at, candidate.seq)
-             ) THEN 'taken'
+             ) THEN 'first'
              ELSE 'passed' END
-    ) || '')
 )) AS seen
 FROM (
     SELECT job.*
@@ -128,7 +129,7 @@ SELECT iif(NOT EXISTS (
         CROSS JOIN /*schema.*/job AS job ON job.seq = json_extract(sent.value, '$[8]')
         CROSS JOIN /*schema.*/queue AS known ON known.name = job.queue
         WHERE job.concurrency_key IS NOT NULL AND (known.key_concurrency IS NOT NULL OR known.key_rate IS NOT NULL)
-          AND ifnull(json_extract(json_extract(sent.value, '$[22]'), '$[4]'), 'taken') = 'taken'
+          AND ifnull(json_extract(sent.value, '$[24]'), 'first') = 'first'
     ),
     key AS MATERIALIZED (
         SELECT named.queue, named.concurrency_key,
@@ -236,19 +237,19 @@ SELECT count(*) AS keyed FROM json_each(:seen) WHERE json_extract(value, '$[22]'
 -- if: keyed
 UPDATE /*schema.*/job AS job SET held = 1
 WHERE :keyed AND seq IN (
-    SELECT json_extract(value, '$[8]') FROM json_each(:seen) WHERE json_extract(json_extract(value, '$[22]'), '$[4]') = 'aside'
+    SELECT json_extract(value, '$[8]') FROM json_each(:seen) WHERE json_extract(value, '$[24]') = 'aside'
 );
 -- part: followers
 -- if: keyed
 SELECT iif(:keyed = 0 OR :run = 0, '[]', (
     WITH RECURSIVE head (queue, partition_key, partition_seq, share) AS (
-        SELECT json_extract(value, '$[5]'), json_extract(json_extract(value, '$[22]'), '$[0]'),
-               json_extract(json_extract(value, '$[22]'), '$[1]'),
+        SELECT json_extract(value, '$[5]'), json_extract(value, '$[22]'),
+               json_extract(value, '$[23]'),
                min(:run, (:room - (SELECT count(*) FROM json_each(:admitted)
-                               WHERE ifnull(json_extract(json_extract(value, '$[22]'), '$[4]'), 'taken') = 'taken')) / count(*) OVER ())
+                               WHERE ifnull(json_extract(value, '$[24]'), 'first') = 'first')) / count(*) OVER ())
         FROM json_each(:admitted)
-        WHERE json_extract(json_extract(value, '$[22]'), '$[4]') = 'taken' AND json_extract(value, '$[4]') = 1
-          AND json_extract(json_extract(value, '$[22]'), '$[3]') = 'fifo'
+        WHERE json_extract(value, '$[24]') = 'first' AND json_extract(value, '$[4]') = 1
+          AND (SELECT job.ordering FROM /*schema.*/job AS job WHERE job.seq = json_extract(value, '$[8]')) = 'fifo'
           AND json_extract(value, '$[8]') NOT IN (SELECT json_extract(value, '$.seq') FROM json_each(:limits))
     ),
     run (queue, partition_key, partition_seq, seq, room) AS (
@@ -275,7 +276,7 @@ SELECT iif(:keyed = 0 OR :run = 0, '[]', (
     iif(:prefetch, :now, NULL), nullif(crash_count, 0), nullif(chain_id, id), nullif(chain_index, 0),
     nullif(chain_type_name, type_name), nullif(created_at, ready_at), nullif(scheduled_at, ready_at), max_attempts,
     last_attempt_error, tenant, headers, iif(on_blocker_failure IS NOT NULL, 1, NULL),
-        json_array(partition_key, partition_seq, json('true'), 'fifo', 'taken') || ''
+        partition_key, partition_seq, 'follows'
     ))
     FROM (
         SELECT job.* FROM run CROSS JOIN /*schema.*/job AS job ON job.seq = run.seq
@@ -286,10 +287,10 @@ SELECT iif(:keyed = 0 OR :run = 0, '[]', (
 SELECT iif(:followers = '[]', '[]', (
     SELECT json_group_array(seq) FROM (
         SELECT json_extract(value, '$[8]') AS seq,
-               lead(1) OVER (PARTITION BY json_extract(value, '$[5]'), json_extract(json_extract(value, '$[22]'), '$[0]')
-                             ORDER BY json_extract(json_extract(value, '$[22]'), '$[1]')) AS has_next
+               lead(1) OVER (PARTITION BY json_extract(value, '$[5]'), json_extract(value, '$[22]')
+                             ORDER BY json_extract(value, '$[23]')) AS has_next
         FROM (
-            SELECT value FROM json_each(:admitted) WHERE json_extract(json_extract(value, '$[22]'), '$[4]') = 'taken'
+            SELECT value FROM json_each(:admitted) WHERE json_extract(value, '$[24]') = 'first'
             UNION ALL SELECT value FROM json_each(:followers)
         )
     ) WHERE has_next
@@ -302,7 +303,7 @@ SET status = 'running', attempt = attempt + 1, lease_generation = lease_generati
     leased_by = :worker, last_attempt_at = :now,
     leased_until = strftime('%Y-%m-%dT%H:%M:%f', :now, printf('+%.3f seconds', :lease_ms / 1000.0)) || '000Z'
 WHERE seq IN (
-    SELECT json_extract(value, '$[8]') FROM json_each(:admitted) WHERE ifnull(json_extract(json_extract(value, '$[22]'), '$[4]'), 'taken') = 'taken'
+    SELECT json_extract(value, '$[8]') FROM json_each(:admitted) WHERE ifnull(json_extract(value, '$[24]'), 'first') = 'first'
     UNION ALL
     SELECT json_extract(value, '$[8]') FROM json_each(:followers)
 );
@@ -317,27 +318,27 @@ WHERE worker_id = :worker AND claimed_at IN (SELECT value FROM json_each(:drops)
 -- if: prefetch
 INSERT OR IGNORE INTO /*schema.*/prefetch (worker_id, claimed_at)
 SELECT :worker, :now WHERE :prefetch AND EXISTS (
-    SELECT 1 FROM json_each(:admitted) WHERE ifnull(json_extract(json_extract(value, '$[22]'), '$[4]'), 'taken') = 'taken'
+    SELECT 1 FROM json_each(:admitted) WHERE ifnull(json_extract(value, '$[24]'), 'first') = 'first'
 );
 -- part: claimed
 -- if: keyed or limits; else admitted
 SELECT iif(:keyed = 0 AND :limits = '[]', :admitted, (
     SELECT json_group_array(json(row)) FROM (
-        SELECT value AS row FROM json_each(:admitted) WHERE ifnull(json_extract(json_extract(value, '$[22]'), '$[4]'), 'taken') = 'taken'
+        SELECT value AS row FROM json_each(:admitted) WHERE ifnull(json_extract(value, '$[24]'), 'first') = 'first'
         UNION ALL
         SELECT value FROM json_each(:followers)
         UNION ALL
-        SELECT json_array(NULL, sum(json_extract(json_extract(value, '$[22]'), '$[4]') = 'aside'), NULL, NULL, NULL,
+        SELECT json_array(NULL, sum(json_extract(value, '$[24]') = 'aside'), NULL, NULL, NULL,
             json_extract(value, '$[5]'), json_extract(value, '$[6]'), max(json_extract(value, '$[7]')),
-            max(json_extract(value, '$[8]')), sum(json_extract(json_extract(value, '$[22]'), '$[4]') = 'passed'),
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, iif(:most IS NULL, NULL, json_extract(value, '$[19]')), NULL, NULL, NULL)
-        FROM json_each(:admitted) WHERE json_extract(json_extract(value, '$[22]'), '$[4]') IN ('aside', 'passed')
+            max(json_extract(value, '$[8]')), sum(json_extract(value, '$[24]') = 'passed'),
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, iif(:most IS NULL, NULL, json_extract(value, '$[19]')), NULL, NULL, NULL, NULL, NULL)
+        FROM json_each(:admitted) WHERE json_extract(value, '$[24]') IN ('aside', 'passed')
         GROUP BY json_extract(value, '$[5]'), json_extract(value, '$[6]'), iif(:most IS NULL, NULL, json_extract(value, '$[19]'))
         UNION ALL
         SELECT json_array(NULL, sum(NOT :prefetch), NULL, NULL, NULL,
             json_extract(value, '$.queue'), json_extract(value, '$.priority'), max(json_extract(value, '$.ready_at')),
             max(json_extract(value, '$.seq')), sum(:prefetch),
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, iif(:most IS NULL, NULL, json_extract(value, '$.tenant')), NULL, NULL, NULL)
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, iif(:most IS NULL, NULL, json_extract(value, '$.tenant')), NULL, NULL, NULL, NULL, NULL)
         FROM json_each(:limits) WHERE NOT json_extract(value, '$.admitted')
         GROUP BY json_extract(value, '$.queue'), json_extract(value, '$.priority'), iif(:most IS NULL, NULL, json_extract(value, '$.tenant'))
     )

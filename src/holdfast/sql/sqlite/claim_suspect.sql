@@ -3,9 +3,10 @@
 -- returns: json rows of id text, lease_generation bigint, type_name text, input json, attempt smallint, queue text,
 --   priority smallint, ready_at timestamptz, seq bigint, timeout_ms bigint, claimed_at timestamptz, crash_count smallint,
 --   chain_id text, chain_index integer, chain_type_name text, created_at timestamptz, scheduled_at timestamptz,
---   max_attempts smallint, last_attempt_error json, tenant text, headers json, has_blockers boolean, line json
+--   max_attempts smallint, last_attempt_error json, tenant text, headers json, has_blockers boolean, partition_key text,
+--   partition_seq bigint, standing text
 --   (null stands for: claimed_at not prefetched; crash_count and chain_index 0; chain_id and chain_type_name the job's own;
---   created_at and scheduled_at the same as ready_at; has_blockers no; line no partition key. A value that is nearly always the same costs more to send than to know.)
+--   created_at and scheduled_at the same as ready_at; has_blockers no; partition_key, partition_seq and standing no key. A value that is nearly always the same costs more to send than to know.)
 -- concurrency: as claim_jobs; one at a time, so that a job that kills its worker takes no other down with it.
 --   passed is PostgreSQL's: here nobody else is just changing what stands in front.
 --   One whose concurrency key has no place stands aside until somebody leaves it; one that lacks a start is due when there is one.
@@ -46,7 +47,7 @@ SELECT json_group_array(json_array(
     NULL, nullif(crash_count, 0), nullif(chain_id, id), nullif(chain_index, 0),
     nullif(chain_type_name, type_name), nullif(created_at, ready_at), nullif(scheduled_at, ready_at), max_attempts,
     last_attempt_error, tenant, headers, iif(on_blocker_failure IS NOT NULL, 1, NULL),
-    iif(partition_key IS NULL, NULL, json_array(partition_key, partition_seq, json('false')) || '')
+    partition_key, partition_seq, iif(partition_key IS NULL, NULL, 'first')
 )) AS claimed
 FROM (
     SELECT job.*

@@ -12,7 +12,7 @@ from holdfast.model.call import Extras, JobDocument
 from holdfast.model.clock import iso
 from holdfast.model.ring import bucket_of
 from holdfast.model.status import Status
-from holdfast.operations.claim_jobs import ClaimedJob, key_place
+from holdfast.operations.claim_jobs import ClaimedJob
 from holdfast.operations.complete_jobs import Completion, complete_jobs
 from holdfast.operations.complete_outside import OutsideCompletion, complete_outside
 from holdfast.operations.continue_jobs import Continuation, continue_jobs
@@ -354,7 +354,7 @@ async def any_of_a_key_can_be_completed_outside(h: Harness) -> None:
     for number in range(5):
         ids = await put_keyed(h, 5, key := f"k{number}")
         run = await h.claim(3, run=2)
-        assert {key_place(job.line or "")[0] for job in run} == {key}
+        assert {job.partition_key for job in run} == {key}
         await _completed_outside(h, ids[number], None)
         rest = [job_id for job_id in ids if job_id != ids[number]]
         held = [job for job in _in_place(run) if job.id != ids[number]]
@@ -410,7 +410,7 @@ async def a_chain_is_one_item(h: Harness) -> None:
     following = document(type_name="next")
     await h.run(lambda: continue_jobs("w1", [Continuation(lease.id, lease.lease_generation, following)]))
     job = await only(h, following.id)
-    assert key_place(job.line or "")[0] == "k"
+    assert job.partition_key == "k"
     await h.complete(lease_of(job))
     await only(h, second)
 
@@ -445,7 +445,7 @@ async def a_replaced_job_keeps_its_place(h: Harness) -> None:
 
 async def _running(h: Harness) -> list[ClaimedJob]:
     rows = h.sql("SELECT id, lease_generation FROM {job} WHERE status = 'running'")
-    return [ClaimedJob(str(row[0]), row[1], *[None] * 21) for row in rows]  # type: ignore[arg-type]  # only the lease counts
+    return [ClaimedJob(str(row[0]), row[1], *[None] * 23) for row in rows]  # type: ignore[arg-type]  # only the lease counts
 
 
 # --- runs -----------------------------------------------------------------------------------------------------------
@@ -456,7 +456,7 @@ async def runs_are_what_comes_next(h: Harness) -> None:
     """Behind a first one, in order, no further than asked; the rest is held until the last of them has ended."""
     ids = await put_keyed(h, 5)
     run = await h.claim(run=2)
-    assert [(job.id, key_place(job.line or "")[2]) for job in _in_place(run)] == [
+    assert [(job.id, job.standing == "follows") for job in _in_place(run)] == [
         (ids[0], False), (ids[1], True), (ids[2], True),
     ]  # fmt: skip
     assert await _all_claimable(h) == []
@@ -468,7 +468,7 @@ async def runs_are_what_comes_next(h: Harness) -> None:
 
 
 def _in_place(claim: list[ClaimedJob]) -> list[ClaimedJob]:
-    return sorted(claim, key=lambda job: key_place(job.line or "")[1])
+    return sorted(claim, key=lambda job: job.partition_seq or 0)
 
 
 @CASES
@@ -478,7 +478,7 @@ async def runs_share_the_limit(h: Harness) -> None:
         await put_keyed(h, 5, key)
     claim = await h.claim(6, run=100)
     assert len(claim) <= 6
-    keys = [key_place(job.line or "")[0] for job in claim]
+    keys = [job.partition_key for job in claim]
     assert set(keys) == {"a", "b"}
 
 
@@ -490,7 +490,7 @@ async def runs_may_have_more_room_than_first_jobs(h: Harness) -> None:
             await put_keyed(h, count, key)
     await h.put(5, queue="other")
     claim = await h.claim(2, run=100, room=7)
-    assert sorted(key_place(job.line or "")[0] for job in claim) == ["a"] * 3 + ["b"] * 3
+    assert sorted(str(job.partition_key) for job in claim) == ["a"] * 3 + ["b"] * 3
     assert len(await h.claim(2, queues=["other"], run=100, room=7)) == 2
 
 

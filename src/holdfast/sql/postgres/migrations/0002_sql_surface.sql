@@ -72,20 +72,36 @@ FROM (
            count(*) FILTER (WHERE status = 'pending' AND held) AS held,
            count(*) FILTER (WHERE status = 'running') AS in_hand,
            min(created_at) AS oldest_created_at
-    FROM /*schema.*/job AS job
-    WHERE partition_key IS NOT NULL AND status IN ('blocked', 'pending', 'running')
+    FROM (
+        -- Of each of the three there is an index.
+        SELECT queue, partition_key, status, held, created_at FROM /*schema.*/job AS job
+        WHERE partition_key IS NOT NULL AND status IN ('blocked', 'pending')
+        UNION ALL
+        SELECT queue, partition_key, status, held, created_at FROM /*schema.*/job AS job
+        WHERE partition_key IS NOT NULL AND status = 'running' AND NOT held
+        UNION ALL
+        SELECT queue, partition_key, 'running', held, created_at FROM /*schema.*/job AS job
+        WHERE partition_key IS NOT NULL AND leased_by IS NOT NULL AND held
+    ) AS job
     GROUP BY queue, partition_key
 ) AS key
 LEFT JOIN /*schema.*/job AS running ON running.id = (
-    SELECT first.id FROM /*schema.*/job AS first
-    WHERE first.queue = key.queue AND first.partition_key = key.partition_key
-      AND first.status IN ('blocked', 'pending', 'running') AND first.status = 'running'
+    SELECT first.id FROM (
+        (
+            SELECT job.id, job.partition_seq FROM /*schema.*/job AS job
+            WHERE job.queue = key.queue AND job.partition_key = key.partition_key AND job.leased_by IS NOT NULL AND job.held
+            ORDER BY job.partition_seq LIMIT 1
+        )
+        UNION ALL
+        SELECT job.id, job.partition_seq FROM /*schema.*/job AS job
+        WHERE job.queue = key.queue AND job.partition_key = key.partition_key AND job.status = 'running' AND NOT job.held
+    ) AS first
     ORDER BY first.partition_seq LIMIT 1
 )
 LEFT JOIN /*schema.*/job AS waiting ON waiting.id = (
     SELECT first.id FROM /*schema.*/job AS first
     WHERE first.queue = key.queue AND first.partition_key = key.partition_key
-      AND first.status IN ('blocked', 'pending', 'running') AND first.status <> 'running'
+      AND first.status IN ('blocked', 'pending')
     ORDER BY first.partition_seq LIMIT 1
 );
 -- part: stuck_jobs
