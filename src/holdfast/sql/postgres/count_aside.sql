@@ -15,20 +15,19 @@ WITH counted AS (
     UNION ALL
     SELECT queue, type_name, 'held', since FROM (
         SELECT job.queue, job.type_name, job.status, job.created_at AS since
-        FROM /*schema.*/job AS job
-        WHERE (job.status IN ('blocked', 'dead_letter', 'cancelled') OR job.held AND job.status = 'pending') AND job.status >= 'pending'
+        FROM /*schema.*/job AS job WHERE job.held AND job.status >= 'pending'
         ORDER BY job.status, job.chain_index, job.seq LIMIT /*limit*/10000
     ) AS front WHERE status = 'pending'
     UNION ALL
     SELECT queue, type_name, 'blocked', since FROM (
         SELECT job.queue, job.type_name, job.status, job.created_at AS since
-        FROM /*schema.*/job AS job WHERE (job.status IN ('blocked', 'dead_letter', 'cancelled') OR job.held AND job.status = 'pending') AND job.status >= 'blocked'
+        FROM /*schema.*/job AS job WHERE (job.status IN ('blocked', 'dead_letter', 'cancelled') OR job.held) AND job.status >= 'blocked'
         ORDER BY job.status, job.chain_index, job.seq LIMIT /*limit*/10000
     ) AS front WHERE status = 'blocked'
     UNION ALL
     SELECT queue, type_name, 'dead_letter', since FROM (
         SELECT job.queue, job.type_name, job.status, job.finished_at AS since
-        FROM /*schema.*/job AS job WHERE (job.status IN ('blocked', 'dead_letter', 'cancelled') OR job.held AND job.status = 'pending') AND job.status >= 'dead_letter'
+        FROM /*schema.*/job AS job WHERE (job.status IN ('blocked', 'dead_letter', 'cancelled') OR job.held) AND job.status >= 'dead_letter'
         ORDER BY job.status, job.chain_index, job.seq LIMIT /*limit*/10000
     ) AS front WHERE status = 'dead_letter'
 )

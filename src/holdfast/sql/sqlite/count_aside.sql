@@ -20,21 +20,21 @@ WITH counted (queue, type_name, kind, since) AS (
     SELECT * FROM (
         SELECT job.queue, job.type_name, 'held' AS kind, job.created_at AS since
         FROM /*schema.*/job AS job INDEXED BY /*name*/job_aside_idx
-        WHERE (job.status IN ('blocked', 'dead_letter', 'cancelled') OR job.held = 1 AND job.status = 'pending') AND job.status = 'pending' AND job.held = 1
+        WHERE (job.status IN ('blocked', 'dead_letter', 'cancelled') OR job.held = 1) AND job.status = 'pending' AND job.held = 1
         ORDER BY job.chain_index, job.seq LIMIT /*limit*/10000
     )
     UNION ALL
     SELECT * FROM (
         SELECT job.queue, job.type_name, 'blocked' AS kind, job.created_at AS since
         FROM /*schema.*/job AS job INDEXED BY /*name*/job_aside_idx
-        WHERE (job.status IN ('blocked', 'dead_letter', 'cancelled') OR job.held = 1 AND job.status = 'pending') AND job.status = 'blocked'
+        WHERE (job.status IN ('blocked', 'dead_letter', 'cancelled') OR job.held = 1) AND job.status = 'blocked'
         ORDER BY job.chain_index, job.seq LIMIT /*limit*/10000
     )
     UNION ALL
     SELECT * FROM (
         SELECT job.queue, job.type_name, 'dead_letter' AS kind, job.finished_at AS since
         FROM /*schema.*/job AS job INDEXED BY /*name*/job_aside_idx
-        WHERE (job.status IN ('blocked', 'dead_letter', 'cancelled') OR job.held = 1 AND job.status = 'pending') AND job.status = 'dead_letter'
+        WHERE (job.status IN ('blocked', 'dead_letter', 'cancelled') OR job.held = 1) AND job.status = 'dead_letter'
         ORDER BY job.chain_index, job.seq LIMIT /*limit*/10000
     )
 )

@@ -125,7 +125,7 @@ CREATE INDEX /*name*/job_expiry_idx ON /*schema.*/job (expires_at)
 -- part: job_aside_idx
 -- Jobs that stand aside: few, asked for by their state, and found among any number of others.
 CREATE INDEX /*name*/job_aside_idx ON /*schema.*/job (status, chain_index, seq)
-    WHERE status IN ('blocked', 'dead_letter', 'cancelled') OR held AND status = 'pending';
+    WHERE status IN ('blocked', 'dead_letter', 'cancelled') OR held;
 -- part: job_tenant_idx
 -- The jobs of a tenant, for lists; a job without one is not in it.
 CREATE INDEX /*name*/job_tenant_idx ON /*schema.*/job (tenant, seq) WHERE tenant IS NOT NULL;
