@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,9 @@ import psycopg
 import pytest
 
 from holdfast import App
+from holdfast.operations.complete_jobs import complete_jobs
 from tests.contract.test_function_costs import EXECUTIONS, rows_read
+from tests.crew.keyed import claim, done, in_order, within
 
 MANY = 999
 
@@ -57,6 +61,31 @@ def test_on_sqlite(sqlite_path: Path) -> None:
     assert beside <= 2 * alone + 500
 
 
+@pytest.mark.parametrize("completed", [1, 5])
+def test_a_part_of_a_run_on_sqlite(sqlite_path: Path, completed: int) -> None:
+    """The first of a run are completed while the last still holds the key, and nobody of those behind it may run."""
+    app = App(f"sqlite:///{sqlite_path}", auto_migrate=True)
+
+    @app.job()
+    async def report() -> None: ...
+
+    with app.client() as client, closing(sqlite3.connect(sqlite_path, isolation_level=None)) as connection:
+        client.enqueue_many([report.call().options(partition_key="key") for _ in range(10)])
+        with closing(app.store.sync()) as store:
+            run = in_order(claim(store, 10, run=9))
+        assert len(run) == 10
+
+        def complete() -> None:
+            within(app, connection, lambda: complete_jobs("w", [done(job) for job in run[:completed]]))
+
+        alone = _counted(connection, complete)
+        client.enqueue_many([report.call().options(partition_key="key") for _ in range(MANY)])
+        beside = _counted(connection, complete)
+    app.close()
+    assert alone > 0
+    assert beside <= 2 * alone
+
+
 _FINISHED = "status = 'completed', finished_at = created_at, leased_by = NULL, leased_until = NULL"
 
 
@@ -68,6 +97,11 @@ def _run(connection: sqlite3.Connection) -> None:
 
 def _instructions(connection: sqlite3.Connection, statement: str) -> int:
     """Of a statement with its triggers, which is taken back."""
+    return _counted(connection, lambda: connection.execute(statement))
+
+
+def _counted(connection: sqlite3.Connection, work: Callable[[], object]) -> int:
+    """Of whatever this does, which is taken back."""
     count = 0
 
     def tick() -> Any:
@@ -76,7 +110,7 @@ def _instructions(connection: sqlite3.Connection, statement: str) -> int:
 
     connection.execute("BEGIN IMMEDIATE")
     connection.set_progress_handler(tick, 10)
-    connection.execute(statement)
+    work()
     connection.set_progress_handler(None, 10)
     connection.execute("ROLLBACK")
     return 10 * count

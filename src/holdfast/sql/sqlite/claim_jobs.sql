@@ -232,11 +232,16 @@ SELECT iif(:limits = '[]', :seen, (
 )) AS admitted;
 -- part: keyed
 -- if: seen
-SELECT count(*) AS keyed FROM json_each(:seen) WHERE json_extract(value, '$[22]') IS NOT NULL;
--- part: aside
+-- A row ends with its standing, and within texts quotation marks are escaped: no need to take a tenth of a claim's time
+-- for reading the document once more.
+SELECT instr(:seen, '"first"]') OR instr(:seen, '"aside"]') OR instr(:seen, '"passed"]') AS keyed;
+-- part: crowded
 -- if: keyed
+SELECT instr(:seen, '"aside"]') OR instr(:seen, '"passed"]') AS crowded;
+-- part: aside
+-- if: crowded
 UPDATE /*schema.*/job AS job SET held = 1
-WHERE :keyed AND seq IN (
+WHERE seq IN (
     SELECT json_extract(value, '$[8]') FROM json_each(:seen) WHERE json_extract(value, '$[24]') = 'aside'
 );
 -- part: followers
@@ -303,7 +308,8 @@ SET status = 'running', attempt = attempt + 1, lease_generation = lease_generati
     leased_by = :worker, last_attempt_at = :now,
     leased_until = strftime('%Y-%m-%dT%H:%M:%f', :now, printf('+%.3f seconds', :lease_ms / 1000.0)) || '000Z'
 WHERE seq IN (
-    SELECT json_extract(value, '$[8]') FROM json_each(:admitted) WHERE ifnull(json_extract(value, '$[24]'), 'first') = 'first'
+    SELECT json_extract(value, '$[8]') FROM json_each(:admitted)
+    WHERE NOT :keyed OR ifnull(json_extract(value, '$[24]'), 'first') = 'first'
     UNION ALL
     SELECT json_extract(value, '$[8]') FROM json_each(:followers)
 );
@@ -322,7 +328,10 @@ SELECT :worker, :now WHERE :prefetch AND EXISTS (
 );
 -- part: claimed
 -- if: keyed or limits; else admitted
-SELECT iif(:keyed = 0 AND :limits = '[]', :admitted, (
+SELECT CASE WHEN :limits = '[]' AND NOT :keyed THEN :admitted
+WHEN :limits = '[]' AND NOT :crowded THEN
+    iif(:followers = '[]', :admitted, substr(:admitted, 1, length(:admitted) - 1) || ',' || substr(:followers, 2))
+ELSE (
     SELECT json_group_array(json(row)) FROM (
         SELECT value AS row FROM json_each(:admitted) WHERE ifnull(json_extract(value, '$[24]'), 'first') = 'first'
         UNION ALL
@@ -342,4 +351,4 @@ SELECT iif(:keyed = 0 AND :limits = '[]', :admitted, (
         FROM json_each(:limits) WHERE NOT json_extract(value, '$.admitted')
         GROUP BY json_extract(value, '$.queue'), json_extract(value, '$.priority'), iif(:most IS NULL, NULL, json_extract(value, '$.tenant'))
     )
-)) AS claimed;
+) END AS claimed;

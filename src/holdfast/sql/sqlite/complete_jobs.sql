@@ -26,13 +26,23 @@ WHERE NOT EXISTS (
       AND job.lease_generation = json_extract(value, '$.lease_generation')
 )
 UNION ALL
-SELECT DISTINCT job.queue, 'woken'
-FROM json_each(:jobs)
-CROSS JOIN /*schema.*/job AS job ON job.id = json_extract(value, '$.id')
-WHERE job.partition_key IS NOT NULL AND EXISTS (
-    SELECT 1 FROM /*schema.*/job AS next
-    WHERE next.queue = job.queue AND next.partition_key = job.partition_key
-      AND next.status IN ('blocked', 'pending', 'running') AND next.status = 'pending' AND next.held = 0
+SELECT DISTINCT queue, 'woken'
+FROM (
+    SELECT DISTINCT job.queue, job.partition_key
+    FROM json_each(:jobs)
+    CROSS JOIN /*schema.*/job AS job ON job.id = json_extract(value, '$.id')
+    WHERE job.partition_key IS NOT NULL
+) AS left_key
+-- Not any job that may be claimed: looking for one where there is none would go through all that wait in the key.
+WHERE (
+    SELECT first.status = 'pending' AND first.held = 0 FROM /*schema.*/job AS first
+    WHERE first.queue = left_key.queue AND first.partition_key = left_key.partition_key
+      AND first.status IN ('blocked', 'pending', 'running')
+    ORDER BY first.partition_seq LIMIT 1
+) OR EXISTS (
+    SELECT 1 FROM /*schema.*/job AS serial
+    WHERE serial.queue = left_key.queue AND serial.partition_key = left_key.partition_key
+      AND serial.held = 0 AND serial.status = 'pending' AND serial.ordering = 'serial'
 )
 UNION ALL
 SELECT DISTINCT job.chain_id, 'unsettled'

@@ -182,17 +182,18 @@ BEGIN
         )
     WHERE seq = NEW.seq;
 END;
--- part: job_left_key
--- Whatever leaves a partition key, the next one there may be claimed: the first unfinished job of the key, and the first
--- serial one, which waits for nothing but a running one. Where the last job of a run leaves before the others, one of these
--- takes its part, so that the key still has its holder in job_key_holder_idx.
--- A trigger, so that no verb can forget it. A job that is held has others in front of it and holds up nobody, unless it
--- is one that waits for a limit. The moment is the last that the job is known to have seen: its own time may be yet to come.
--- The plus signs keep SQLite off job_aside_idx, where all jobs that wait are.
-CREATE TRIGGER /*name*/job_left_key AFTER UPDATE OF status, queue, partition_key ON /*schema.*/job
-WHEN OLD.partition_key IS NOT NULL AND (OLD.held = 0 OR OLD.limited = 1) AND OLD.status IN ('blocked', 'pending', 'running')
-  AND (NEW.status NOT IN ('running', OLD.status)
-       OR NEW.queue <> OLD.queue OR NEW.partition_key IS NOT OLD.partition_key)
+-- part: job_left_run
+-- Where the last job of a run leaves its partition key before the others, one of these takes its part, so that the key
+-- still has its holder in job_key_holder_idx.
+-- What can be seen beforehand stands in WHEN, here and below: an UPDATE opens all indexes that it might write, also where
+-- it then finds nothing, and that was half of what a completion cost.
+CREATE TRIGGER /*name*/job_left_run AFTER UPDATE OF status, queue, partition_key ON /*schema.*/job
+WHEN OLD.partition_key IS NOT NULL AND OLD.held = 0 AND OLD.status = 'running'
+  AND (NEW.status <> 'running' OR NEW.queue <> OLD.queue OR NEW.partition_key IS NOT OLD.partition_key)
+  AND EXISTS (
+      SELECT 1 FROM /*schema.*/job AS other
+      WHERE other.queue = OLD.queue AND other.partition_key = OLD.partition_key AND other.status = 'running' AND other.held = 1
+  )
 BEGIN
     UPDATE /*schema.*/job SET held = 0
     WHERE seq = (
@@ -203,6 +204,28 @@ BEGIN
         SELECT 1 FROM /*schema.*/job AS holder
         WHERE holder.queue = OLD.queue AND holder.partition_key = OLD.partition_key AND holder.status = 'running' AND holder.held = 0
     );
+END;
+-- part: job_left_key
+-- Whatever leaves a partition key, the next one there may be claimed: the first unfinished job of the key, and the first
+-- serial one, which waits for nothing but a running one.
+-- A trigger, so that no verb can forget it. A job that is held has others in front of it and holds up nobody, unless it
+-- is one that waits for a limit. The moment is the last that the job is known to have seen: its own time may be yet to come.
+-- The plus signs keep SQLite off job_aside_idx, where all jobs that wait are.
+CREATE TRIGGER /*name*/job_left_key AFTER UPDATE OF status, queue, partition_key ON /*schema.*/job
+WHEN OLD.partition_key IS NOT NULL AND (OLD.held = 0 OR OLD.limited = 1) AND OLD.status IN ('blocked', 'pending', 'running')
+  AND (NEW.status NOT IN ('running', OLD.status)
+       OR NEW.queue <> OLD.queue OR NEW.partition_key IS NOT OLD.partition_key)
+  AND EXISTS (
+      SELECT 1 FROM /*schema.*/job AS waiting
+      WHERE waiting.queue = OLD.queue AND waiting.partition_key = OLD.partition_key AND waiting.status = 'pending' AND waiting.held = 1
+  ) AND NOT EXISTS (
+      SELECT 1 FROM /*schema.*/job AS other
+      WHERE other.queue = OLD.queue AND other.partition_key = OLD.partition_key AND other.status = 'running' AND other.held = 1
+  ) AND NOT EXISTS (
+      SELECT 1 FROM /*schema.*/job AS holder
+      WHERE holder.queue = OLD.queue AND holder.partition_key = OLD.partition_key AND holder.status = 'running' AND holder.held = 0
+  )
+BEGIN
     UPDATE /*schema.*/job SET held = 0, ready_at = max(ready_at, ifnull(NEW.finished_at, ifnull(OLD.last_attempt_at, OLD.created_at)))
     WHERE seq IN (
         SELECT * FROM (
@@ -218,10 +241,7 @@ BEGIN
               AND serial.status = 'pending' AND serial.held = 1 AND serial.limited = 0 AND serial.ordering = 'serial'
             ORDER BY serial.priority, serial.ready_at, serial.seq LIMIT 1
         )
-    ) AND +status = 'pending' AND +held = 1 AND limited = 0 AND NOT EXISTS (
-        SELECT 1 FROM /*schema.*/job AS holder
-        WHERE holder.queue = OLD.queue AND holder.partition_key = OLD.partition_key AND holder.status = 'running' AND holder.held = 0
-    );
+    ) AND +status = 'pending' AND +held = 1 AND limited = 0;
 END;
 -- part: job_deleted_from_key
 CREATE TRIGGER /*name*/job_deleted_from_key AFTER DELETE ON /*schema.*/job
