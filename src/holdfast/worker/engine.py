@@ -15,6 +15,7 @@ from holdfast.model.ids import Ids
 from holdfast.model.schedule import AppSchedules
 from holdfast.model.settings import RetrySettings
 from holdfast.notify import Waker
+from holdfast.operations.claim_jobs import ClaimedJob
 from holdfast.operations.worker_life import WorkerIdentity
 from holdfast.stores import SyncStore
 from holdfast.telemetry import Listeners
@@ -146,6 +147,7 @@ class Engine:
             ahead=stock.more,
         )
         permits.most, permits.freed = self._shares.most, self._shares.freed
+        self.outcomes.is_in_the_way = self._is_in_the_way
         self.slots.has_enough = stock.is_enough
         self.slots.given_back = self._shares.given_back
         self._fetcher = Fetcher(
@@ -291,6 +293,10 @@ class Engine:
         self._supplies.hints.send(queues)
         if not self._served.isdisjoint(queues):
             self._supplies.waker.poke()
+
+    def _is_in_the_way(self, job: ClaimedJob) -> bool:
+        """Whether others may start when this one has ended."""
+        return job.partition_key is not None or not self._shares.may_wait(job.queue)
 
     def _use_shares(self) -> None:
         """There may be permits for what waits, or room for more."""

@@ -1,6 +1,7 @@
 """Outcomes on their way to the database: flushed in batches, as soon as no flush is in flight.
 
-An idle worker's completion leaves at once; a busy one's share a statement.  Whatever cannot be written stays here and
+An idle worker's completion leaves at once; a busy one's share a statement, and where few come during one, they wait
+for each other for a moment, unless somebody waits for them.  Whatever cannot be written stays here and
 is sent again: the fence makes that harmless.
 """
 
@@ -43,6 +44,11 @@ _log = logging.getLogger("holdfast.worker")
 
 #: outcomes that may wait to be written before no more jobs are claimed, in batches: what a crash makes run again
 _MOST_BATCHES = 4
+#: while others run, completions that nobody is known to wait for are gathered for so many times as long as the last
+#: statement took, so that a busy worker spends no more than a tenth of its time on statements for a few jobs
+_GATHERING_SHARE = 9
+#: but never for longer than this: what a crash makes run again should not be much more than it has to be
+_LONGEST_GATHERING = 0.01
 #: how often an outcome whose row is locked is sent with others before it is tried apart
 _TIMES_WITH_OTHERS = 3
 _STRAGGLER_PAUSE = 0.2
@@ -95,6 +101,10 @@ class Outcomes:
         self._lines: dict[tuple[str, int], tuple[int, int]] = {}
         self._turns: Turns[Written] = Turns()
         self._wake = asyncio.Event()
+        #: until when completions may be gathered; whether they are, and what ends that early
+        self._gather_until = 0.0
+        self._is_gathering = False
+        self._hurry = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
         #: how many are in the database; not of jobs that were never started
@@ -108,6 +118,10 @@ class Outcomes:
         self.unsettled: Callable[[Iterable[str]], None] = lambda _: None
         #: called when the outcome of a job with a partition key is in the database
         self.line_written: Callable[[Lease], None] = lambda _: None
+        #: whether handlers run whose outcomes will come
+        self.is_more_coming: Callable[[], bool] = lambda: False
+        #: whether somebody waits for the end of this job: the next one of its key, or of its limit
+        self.is_in_the_way: Callable[[ClaimedJob], bool] = lambda job: job.partition_key is not None
         #: called when some outcomes are in the database
         self.acknowledged: Callable[[], None] = lambda: None
         #: called when something went back to wait for its next attempt
@@ -137,6 +151,8 @@ class Outcomes:
         if not self._unwritten:
             self._empty.clear()
         self._unwritten[key] = attempt
+        if self._is_gathering and (len(self._unwritten) >= self._batch or not self._may_gather(ending)):
+            self._hurry.set()
         if never_started is not None:
             self._given_back[key] = never_started
         if line is not None:
@@ -157,13 +173,43 @@ class Outcomes:
             await self._wake.wait()
             self._wake.clear()
             while any(box for box, _ in self._boxes.values()):
+                await self._gather()
+                began = time.monotonic()
                 for box, write in self._boxes.values():
                     if box:
                         await self._flush(box, write)
+                ended = time.monotonic()
+                self._gather_until = ended + min((ended - began) * _GATHERING_SHARE, _LONGEST_GATHERING)
 
     async def drained(self) -> None:
         """Return when everything has been written."""
+        self.hurry()
         await self._empty.wait()
+
+    def hurry(self) -> None:
+        """No more will come for now: what is here need not wait for others."""
+        self._hurry.set()
+
+    async def _gather(self) -> None:
+        """Let completions come together, where they are few and come one after the other."""
+        pause = self._gather_until - time.monotonic()
+        if pause <= 0 or len(self._unwritten) >= self._batch or not self.is_more_coming():
+            return
+        if not all(self._may_gather(ending) for box, _ in self._boxes.values() for ending in box):
+            return
+        self._hurry.clear()
+        self._is_gathering = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self._hurry.wait()
+        self._is_gathering = False
+
+    def _may_gather(self, ending: Written) -> bool:
+        """Whether it can wait for others: the end of a job that is in nobody's way."""
+        if type(ending) is not Completion:
+            return False
+        attempt = self._unwritten.get((ending.id, ending.lease_generation))
+        return attempt is not None and not self.is_in_the_way(attempt.job)
 
     async def _flush(self, box: deque[Any], write: Write) -> None:
         batch = [box.popleft() for _ in range(min(len(box), self._batch))]

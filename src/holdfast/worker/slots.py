@@ -69,6 +69,7 @@ class Slots:
         self._deadlines = Deadlines(self._time_out)
         self._executors = executors(self._done, self._start_clock)
         outcomes.line_written = self._written
+        outcomes.is_more_coming = lambda: bool(self._attempts)
         self._largest_batch = max((handler.batch or 1 for handler in handlers.values()), default=1)
         #: how many jobs a free slot takes, as far as batch handlers have shown
         self._jobs_per_slot = 1
@@ -369,6 +370,7 @@ class Slots:
         """Once of all that end while jobs are started: nobody who waits for it can have a turn before."""
         if not self._attempts:
             self._emptied.set()
+            self._outcomes.hurry()
         if self._has_ended and len(self._buffer.ready) <= self._buffer.low_water:
             self._demand.room()
         self._has_ended = False

@@ -71,6 +71,23 @@ async def test_rows_that_a_claim_has_for_a_moment_are_written_together(
     assert len(sent) < 10
 
 
+async def test_nothing_is_gathered_behind_the_last_handler(
+    live_ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was gathered goes when no handler runs any more, however long it was to wait for others."""
+    monkeypatch.setattr("holdfast.worker.outcomes._LONGEST_GATHERING", 3600.0)
+    monkeypatch.setattr("holdfast.worker.outcomes._GATHERING_SHARE", 1e9)
+    ground = live_ground
+
+    async def work(hand: Hand, number: int) -> None:
+        await hand.pause(0.001 * (1 + number % 3))
+
+    handle = ground.job(work)
+    await ground.client.enqueue_many([handle.call(number=number) for number in range(50)])
+    async with ground.app.worker(config=replace(BRISK, concurrency=4)):
+        await ground.until(lambda: ground.sql("SELECT count(*) FROM {job} WHERE status = 'completed'") == [(50,)])
+
+
 async def test_what_cannot_be_written_stops_the_claims(live_ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Outcomes wait in a bounded buffer: a worker that cannot write them takes no more jobs than fit."""
     monkeypatch.setattr("holdfast.worker.outcomes._MOST_BATCHES", 2)

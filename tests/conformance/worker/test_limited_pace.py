@@ -48,6 +48,8 @@ def overlaps(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[int, int]]:
             under_way.remove(name)
 
     monkeypatch.setattr(PatientStore, "run", watched)
+    # So that there is a statement under way whenever something waits to be written.
+    monkeypatch.setattr("holdfast.worker.outcomes._LONGEST_GATHERING", 0.0)
     return lambda: (claims, during)
 
 
