@@ -13,31 +13,68 @@ import pytest
 
 from holdfast import App
 from holdfast.operations.complete_jobs import complete_jobs
+from holdfast.operations.statement import Operation
+from holdfast.operations.sweep_keys import find_stranded
+from holdfast.operations.sweep_limits import find_limited
 from tests.contract.test_function_costs import EXECUTIONS, rows_read
 from tests.crew.keyed import claim, done, in_order, within
 
-MANY = 999
+MANY = 990
+#: so many that going through them looks cheap to no planner that knows of them
+WAITING = 5000
 
 
-@pytest.mark.parametrize("is_analyzed", [False, True])
-def test_on_postgres(empty_postgres: str, is_analyzed: bool) -> None:
+@pytest.mark.parametrize("ordering", ["fifo", "serial"])
+@pytest.mark.parametrize("analyzed", ["never", "before the backlog", "after it"])
+def test_on_postgres(empty_postgres: str, analyzed: str, ordering: str) -> None:
     """Again and again on one connection, where plans are kept; those that run elsewhere hold keys of their own."""
     with psycopg.connect(empty_postgres, autocommit=True) as connection:
         connection.execute("SELECT holdfast.register_type('report')")
         connection.execute("SELECT holdfast.enqueue('report', partition_key => 'key')")
-        enqueued = f"FROM generate_series(1, {MANY}) AS number"
-        connection.execute(f"SELECT holdfast.enqueue('report', partition_key => 'key ' || number) {enqueued}".encode())
-        held = connection.execute(
-            f"SELECT id, lease_generation FROM holdfast.claim('w', '{{default}}', {MANY + 1})".encode()
-        )
-        first = min(held.fetchall())
-        connection.execute(f"SELECT holdfast.enqueue('report', partition_key => 'key') {enqueued}".encode())
-        if is_analyzed:
+        connection.execute("SELECT holdfast.enqueue('report', partition_key => 'other', ordering => 'serial')")
+        _enqueue_many(connection, "'key ' || number", ordering)
+        first = min(_claim_all(connection))
+        if analyzed == "before the backlog":
+            connection.execute("ANALYZE holdfast.job")
+        _enqueue_many(connection, "'key'", ordering, WAITING)
+        if analyzed == "after it":
             connection.execute("ANALYZE holdfast.job")
         for _ in range(EXECUTIONS):
             scanned, fetched = rows_read(connection, f"SELECT holdfast.complete('{first[0]}', {first[1]})")
             assert scanned == 0
             assert fetched <= 50
+
+
+@pytest.mark.parametrize("analyzed", ["never", "before the backlog", "after it"])
+def test_beside_a_hot_key_on_postgres(empty_postgres: str, analyzed: str) -> None:
+    """What waits in another key is none of its business."""
+    with psycopg.connect(empty_postgres, autocommit=True) as connection:
+        connection.execute("SELECT holdfast.register_type('report')")
+        connection.execute("SELECT holdfast.enqueue('report', partition_key => 'key')")
+        connection.execute("SELECT holdfast.enqueue('report', partition_key => 'hot')")
+        first = min(_claim_all(connection))
+        if analyzed == "before the backlog":
+            connection.execute("ANALYZE holdfast.job")
+        _enqueue_many(connection, "'hot'", "fifo")
+        connection.execute("SELECT holdfast.enqueue('report', partition_key => 'key')")
+        connection.execute("UPDATE holdfast.job SET held = true WHERE status = 'pending'")
+        if analyzed == "after it":
+            connection.execute("ANALYZE holdfast.job")
+        for _ in range(EXECUTIONS):
+            scanned, fetched = rows_read(connection, f"SELECT holdfast.complete('{first[0]}', {first[1]})")
+            assert scanned == 0
+            assert fetched <= 50
+
+
+def _enqueue_many(connection: psycopg.Connection[Any], key: str, ordering: str, count: int = MANY) -> None:
+    enqueue = f"holdfast.enqueue('report', partition_key => {key}, ordering => '{ordering}')"
+    connection.execute(f"SELECT {enqueue} FROM generate_series(1, {count}) AS number".encode())
+
+
+def _claim_all(connection: psycopg.Connection[Any]) -> list[Any]:
+    """Who may run; ids and generations."""
+    claim = f"SELECT id, lease_generation FROM holdfast.claim('w', '{{default}}', {MANY + 2})"
+    return connection.execute(claim.encode()).fetchall()
 
 
 def test_on_sqlite(sqlite_path: Path) -> None:
@@ -84,6 +121,31 @@ def test_a_part_of_a_run_on_sqlite(sqlite_path: Path, completed: int) -> None:
     app.close()
     assert alone > 0
     assert beside <= 2 * alone
+
+
+@pytest.mark.parametrize("sweep", [find_stranded, find_limited])
+def test_the_sweeps_on_sqlite(sqlite_path: Path, sweep: Callable[[None], Operation[Any]]) -> None:
+    """A step for each key in which jobs wait, however many wait in all of them."""
+    app = App(f"sqlite:///{sqlite_path}", auto_migrate=True)
+
+    @app.job()
+    async def report() -> None: ...
+
+    def fill(count: int) -> None:
+        keys = [f"key {number}" for number in range(50)]
+        calls = [report.call().options(partition_key=key, concurrency_key=key) for key in keys for _ in range(count)]
+        client.enqueue_many(calls)
+        if sweep is find_limited:
+            connection.execute("UPDATE holdfast_job SET held = 1, limited = 1")
+
+    with app.client() as client, closing(sqlite3.connect(sqlite_path, isolation_level=None)) as connection:
+        fill(2)
+        few = _counted(connection, lambda: within(app, connection, lambda: sweep(None)))
+        fill(30)
+        many = _counted(connection, lambda: within(app, connection, lambda: sweep(None)))
+    app.close()
+    assert few > 0
+    assert many <= 2 * few
 
 
 _FINISHED = "status = 'completed', finished_at = created_at, leased_by = NULL, leased_until = NULL"

@@ -332,6 +332,7 @@ def test_the_last_of_a_run_leaves_while_its_completion_waits(stage: Stage) -> No
     (serial,) = stage.put(ordering="serial")
     run = in_order(stage.claim(limit=3, run=2))
     stage.store.run(lambda: release_jobs([lease_of(run[2])]))
+    assert [stage.is_held(job.id) for job in run[:2]] == [True, False]
     assert stage.claim_all() == []
     stage.store.run(lambda: complete_jobs("w", [done(job) for job in run[:2]]))
     assert stage.claim_all() == [ids[2]]

@@ -7,18 +7,27 @@
 -- locks: none.
 WITH RECURSIVE key (queue, concurrency_key) AS (
     SELECT * FROM (
-        SELECT queue, concurrency_key FROM /*schema.*/job AS job
+        SELECT queue, concurrency_key FROM /*schema.*/job AS job INDEXED BY /*name*/job_limited_idx
         WHERE status = 'pending' AND limited = 1
           AND (queue, concurrency_key) > (ifnull(:after_queue, ''), ifnull(:after_key, ''))
         ORDER BY queue, concurrency_key LIMIT 1
     )
     UNION ALL
     SELECT job.queue, job.concurrency_key
-    FROM key CROSS JOIN /*schema.*/job AS job ON job.seq = (
-        SELECT seq FROM /*schema.*/job AS next
-        WHERE next.status = 'pending' AND next.limited = 1
-          AND (next.queue, next.concurrency_key) > (key.queue, key.concurrency_key)
-        ORDER BY next.queue, next.concurrency_key LIMIT 1
+    -- Twice one descent. Compared as a pair, SQLite begins with all that wait in this very key, or in this very queue.
+    FROM key CROSS JOIN /*schema.*/job AS job ON job.seq = coalesce(
+        (
+            SELECT seq FROM /*schema.*/job AS next INDEXED BY /*name*/job_limited_idx
+            WHERE next.status = 'pending' AND next.limited = 1
+              AND next.queue = key.queue AND next.concurrency_key > key.concurrency_key
+            ORDER BY next.concurrency_key LIMIT 1
+        ),
+        (
+            SELECT seq FROM /*schema.*/job AS next INDEXED BY /*name*/job_limited_idx
+            WHERE next.status = 'pending' AND next.limited = 1
+              AND next.queue > key.queue
+            ORDER BY next.queue, next.concurrency_key LIMIT 1
+        )
     )
     LIMIT /*limit*/100
 )

@@ -5,41 +5,54 @@
 -- locks: none.
 WITH RECURSIVE key (queue, partition_key) AS (
     SELECT * FROM (
-        SELECT queue, partition_key FROM /*schema.*/job AS job
+        SELECT queue, partition_key FROM /*schema.*/job AS job INDEXED BY /*name*/job_held_idx
         WHERE status = 'pending' AND held = 1 AND partition_key IS NOT NULL
           AND (queue, partition_key) > (ifnull(:after_queue, ''), ifnull(:after_key, ''))
         ORDER BY queue, partition_key LIMIT 1
     )
     UNION ALL
     SELECT job.queue, job.partition_key
-    FROM key CROSS JOIN /*schema.*/job AS job ON job.seq = (
-        SELECT seq FROM /*schema.*/job AS next
-        WHERE next.status = 'pending' AND next.held = 1 AND next.partition_key IS NOT NULL
-          AND (next.queue, next.partition_key) > (key.queue, key.partition_key)
-        ORDER BY next.queue, next.partition_key LIMIT 1
+    -- Twice one descent. Compared as a pair, SQLite begins with all that wait in this very key, or in this very queue.
+    FROM key CROSS JOIN /*schema.*/job AS job ON job.seq = coalesce(
+        (
+            SELECT seq FROM /*schema.*/job AS next INDEXED BY /*name*/job_held_idx
+            WHERE next.status = 'pending' AND next.held = 1 AND next.partition_key IS NOT NULL
+              AND next.queue = key.queue AND next.partition_key > key.partition_key
+            ORDER BY next.partition_key LIMIT 1
+        ),
+        (
+            SELECT seq FROM /*schema.*/job AS next INDEXED BY /*name*/job_held_idx
+            WHERE next.status = 'pending' AND next.held = 1 AND next.partition_key IS NOT NULL
+              AND next.queue > key.queue
+            ORDER BY next.queue, next.partition_key LIMIT 1
+        )
     )
     LIMIT /*limit*/100
 )
 SELECT key.queue, key.partition_key,
-       NOT EXISTS (
-           SELECT 1 FROM /*schema.*/job AS job
-           WHERE job.queue = key.queue AND job.partition_key = key.partition_key AND job.status = 'running' AND job.held = 0
-       ) AND (
-           (
+       -- Not by AND: of that SQLite computes both sides, and the last question is one to all that wait in the key.
+       CASE
+           WHEN EXISTS (
+               SELECT 1 FROM /*schema.*/job AS job
+               WHERE job.queue = key.queue AND job.partition_key = key.partition_key
+                 AND job.status = 'running' AND job.held = 0
+           ) THEN 0
+           WHEN (
                SELECT held AND NOT limited FROM /*schema.*/job AS front
                WHERE front.queue = key.queue AND front.partition_key = key.partition_key
                  AND front.status IN ('blocked', 'pending', 'running')
                ORDER BY front.partition_seq LIMIT 1
-           )
-           OR EXISTS (
+           ) THEN 1
+           WHEN EXISTS (
                SELECT 1 FROM /*schema.*/job AS job
                WHERE job.queue = key.queue AND job.partition_key = key.partition_key
                  AND job.status = 'pending' AND job.held = 1 AND job.limited = 0 AND job.ordering = 'serial'
-           ) AND NOT EXISTS (
+           ) THEN NOT EXISTS (
                SELECT 1 FROM /*schema.*/job AS job
                WHERE job.queue = key.queue AND job.partition_key = key.partition_key
                  AND job.status IN ('blocked', 'pending', 'running') AND job.status = 'pending' AND job.held = 0
                  AND job.ready_at <= :now
            )
-       ) AS is_stranded
+           ELSE 0
+       END AS is_stranded
 FROM key;

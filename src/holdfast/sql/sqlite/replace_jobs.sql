@@ -14,6 +14,11 @@ DELETE FROM /*schema.*/job_blocker WHERE job_id IN (SELECT json_extract(value, '
 SELECT json_group_object(job.id, json_object('queue', job.queue, 'partition_key', job.partition_key)) AS before
 FROM json_each(:jobs) CROSS JOIN /*schema.*/job AS job ON job.id = json_extract(value, '$.id')
 WHERE job.partition_key IS NOT NULL AND (job.held = 0 OR job.limited = 1);
+-- part: places
+-- New places in partition keys, of which no job ever gets another's: a job that is enqueued has its seq for one.
+UPDATE sqlite_sequence SET seq = seq + json_array_length(:jobs)
+WHERE name = '/*bare*/job'
+  AND EXISTS (SELECT 1 FROM json_each(:jobs) WHERE json_extract(value, '$.more.partition_key') IS NOT NULL);
 -- part: replaced
 UPDATE /*schema.*/job AS job
 SET queue = sent.queue, priority = sent.priority, input = sent.input,
@@ -27,7 +32,7 @@ SET queue = sent.queue, priority = sent.priority, input = sent.input,
     deduplication_key = sent.deduplication_key, deduplication_scope = sent.deduplication_scope,
     partition_seq = CASE WHEN sent.partition_key IS NULL THEN NULL
                          WHEN job.queue = sent.queue AND job.partition_key = sent.partition_key THEN partition_seq
-                         ELSE (SELECT max(seq) + 1 FROM /*schema.*/job) END,
+                         ELSE (SELECT seq FROM sqlite_sequence WHERE name = '/*bare*/job') - sent.place END,
     held = held AND NOT limited AND sent.waiting_for = 0 AND job.queue = sent.queue AND job.partition_key IS sent.partition_key
            AND job.ordering IS sent.ordering,
     partition_key = sent.partition_key, partition_bucket = sent.partition_bucket, ordering = sent.ordering,
@@ -38,6 +43,7 @@ SET queue = sent.queue, priority = sent.priority, input = sent.input,
     last_attempt_error = NULL, last_attempt_at = NULL, duration_ms = NULL
 FROM (
     SELECT json_extract(value, '$.id') AS id, json_extract(value, '$.queue') AS queue,
+           json_array_length(:jobs) - 1 - key AS place,
            ifnull(json_extract(value, '$.priority'), 0) AS priority, json_extract(value, '$.input') AS input,
            max(:now, CASE WHEN json_extract(value, '$.delay_ms') IS NOT NULL
                           THEN strftime('%Y-%m-%dT%H:%M:%f', :now, printf('+%.3f seconds',

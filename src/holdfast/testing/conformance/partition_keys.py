@@ -443,6 +443,23 @@ async def a_replaced_job_keeps_its_place(h: Harness) -> None:
     assert (await h.job(result.id)).held
 
 
+@CASES
+async def nobody_gets_the_place_of_one_that_moved(h: Harness) -> None:
+    """Several move to a key in one call and in several, and others come after them: one after the other may run."""
+
+    def job(key: str, number: int) -> JobDocument:
+        more = keyed(key, deduplication_key=f"d{number}", deduplication_scope="unfinished", on_conflict="replace")
+        return document(more=more)
+
+    moved = [result.id for result in await send(h, *(job("other", number) for number in range(4)))]
+    await send(h, job("k", 0))
+    await send(h, job("k", 1), job("k", 2))
+    await send(h, job("k", 3))
+    after = await put_keyed(h, 2)
+    for expected in [*moved, *after]:
+        await h.complete(lease_of(await only(h, expected)))
+
+
 async def _running(h: Harness) -> list[ClaimedJob]:
     rows = h.sql("SELECT id, lease_generation FROM {job} WHERE status = 'running'")
     return [ClaimedJob(str(row[0]), row[1], *[None] * 23) for row in rows]  # type: ignore[arg-type]  # only the lease counts

@@ -76,6 +76,18 @@ async def a_forbidden_one_holds_up_its_key(h: Harness) -> None:
 
 
 @CASES
+async def serial_ones_do_not_wait_for_what_nobody_here_takes(h: Harness) -> None:
+    """Forbidden, or expired: in front of them stands the first of those that this worker may start."""
+    await h.put_one(more=keyed("flag", flags=["gpu"]))
+    (behind_flag,) = await put_keyed(h, key="flag", ordering="serial")
+    assert ids_of(await claim(h, taste(["gpu"]))) == [behind_flag]
+    late = await h.put_one(more=keyed("late"))
+    (behind_late,) = await put_keyed(h, key="late", ordering="serial")
+    h.sql("UPDATE {job} SET expires_at = created_at WHERE id = :id", id=late)
+    assert ids_of(await claim(h, None)) == [behind_late]
+
+
+@CASES
 async def runs_end_before_a_forbidden_one(h: Harness) -> None:
     """It is not taken along behind another."""
     first, second = await put_keyed(h, 2)

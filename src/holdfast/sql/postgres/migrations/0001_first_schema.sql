@@ -643,8 +643,9 @@ BEGIN
         SET held = false,
             ready_at = CASE WHEN job.status = 'pending' THEN greatest(job.ready_at, moment) ELSE job.ready_at END
         WHERE job.id = ANY (ARRAY(
+            -- Held or not is asked in words that no index knows: job_aside_idx has all that are held, of any key.
             SELECT job.id FROM next JOIN /*schema.*/job AS job ON job.id = next.id
-            WHERE job.held AND job.status IN ('pending', 'running')
+            WHERE coalesce(job.held, false) AND job.status IN ('pending', 'running')
             ORDER BY job.id
             FOR NO KEY UPDATE OF job SKIP LOCKED
         ))
