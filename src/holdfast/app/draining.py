@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _BATCH = 500
 #: how often to look whether the jobs of the dead have come back
 _LOOK_SECONDS = 0.25
+#: how long to wait at first for what is due, and may not start yet
+_SHORTEST_PAUSE = 0.005
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,12 +102,13 @@ async def drain(
                         return tally.counts()
                 waker = _DryWaker()
                 worker = app.make_worker(config, store=store, waker=waker.serve, has_schedules=False)
-                await _until_dry(worker, waker, orphans)
+                await _until_dry(worker, waker, lambda: _is_due(looking, served), orphans)
     except TimeoutError:
         listing = ", ".join(served)
         raise TimeoutError(
             f"not everything could be run within {patience.total_seconds():g} s ({tally.counts()}; queues: {listing}): "
-            f"a handler does not end, jobs enqueue each other for ever, or a transaction keeps them locked"
+            f"a handler does not end, jobs enqueue each other for ever, a limit of their queue is too low for so many, "
+            f"or a transaction keeps them locked"
         ) from None
     finally:
         await looking.close()
@@ -159,11 +162,21 @@ class _Orphans:
             await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def _until_dry(worker: Worker, waker: _DryWaker, orphans: _Orphans) -> None:
+async def _until_dry(
+    worker: Worker, waker: _DryWaker, is_due: Callable[[], Awaitable[bool]], orphans: _Orphans
+) -> None:
     """Run until the worker would sleep for want of jobs, and those of the dead are back; then let it finish."""
 
     async def be_dry() -> None:
+        pause = _SHORTEST_PAUSE
         await waker.is_dry.wait()
+        # It sleeps for want of a permit or a token, perhaps: a new worker would have to come by its share anew.
+        while await is_due():
+            waker.is_dry.clear()
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LOOK_SECONDS)
+            waker.poke()
+            await waker.is_dry.wait()
         await orphans.gone()
 
     running = asyncio.create_task(worker.run())

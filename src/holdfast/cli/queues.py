@@ -18,6 +18,7 @@ from holdfast.cli.output import TABLE, format_option, print_table
 from holdfast.cli.shown import shown_number, shown_seconds
 from holdfast.cli.values import duration, point_in_time, shown_duration
 from holdfast.client import Client
+from holdfast.model.identifiers import checked_name
 from holdfast.model.operating import QueueRecord
 from holdfast.model.queue import QueueLimits, QueueSettings
 
@@ -140,6 +141,8 @@ def _change(
     app: App, names: tuple[str, ...], options: dict[str, Any], change: Callable[[Client, str], QueueSettings]
 ) -> None:
     require_database(app)
+    for name in names:
+        checked_name("name", name)  # of all before the first is changed
     with app.client() as client:
         changed = [change(client, name) for name in names]
     if options["output_format"] == TABLE:

@@ -213,8 +213,14 @@ def _of_workers(job: Job, workers: Sequence[WorkerRecord]) -> Iterator[str]:
         yield f"no live worker of queue {job.queue!r} knows job type {job.type_name!r}"
         return
     flags = set(job.flags or ())
-    refused = [flags.intersection(_listed(worker, "forbidden_flags", [])) for worker in knowing]
-    if all(refused):
+    asking = [worker for worker in knowing if flags and worker.metadata.get("forbidden_flags", ...) is None]
+    refused = [flags.intersection(_listed(worker, "forbidden_flags", [])) for worker in knowing if worker not in asking]
+    if not all(refused):
+        return
+    if asking:
+        who = ", ".join(worker.id for worker in asking)
+        yield f"a function of worker {who} decides whether flags of it are forbidden: {', '.join(sorted(flags))}"
+    else:
         named = ", ".join(sorted(set.union(*refused)))
         yield f"every live worker of queue {job.queue!r} that knows its type forbids flags of it: {named}"
 

@@ -32,6 +32,9 @@ class Arrangement:
     """Puts lanes in the order in which a claim looks into them."""
 
     def __init__(self, order: QueueOrder, queues: Sequence[str]) -> None:
+        if isinstance(order, Mapping) and (strange := sorted(order.keys() - set(queues))):
+            served = ", ".join(map(repr, queues))
+            raise InvalidOption("queue_order", f"{strange[0]}={order[strange[0]]!r}", f"this worker serves {served}")
         self._order = order
         self._queues = queues
 

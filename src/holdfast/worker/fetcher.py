@@ -369,9 +369,16 @@ class Fetcher:
 
     async def _rest(self) -> bool:
         """Nothing claimable, as far as we know; whether there is a reason to claim now."""
+        if self._has_missed_slot:
+            return True
         if self._wants_look and self._position.may_look_back(time.monotonic()):
             return await self._look_beside_hints()
         return await self._sleep()
+
+    @property
+    def _has_missed_slot(self) -> bool:
+        """The last claim passed a limited queue by for want of a slot, and one was freed before we waited for that."""
+        return self._due.lacks_slot and self._slots.free > len(self._buffer.ready)
 
     @property
     def _wants_look(self) -> bool:
@@ -404,6 +411,8 @@ class Fetcher:
 
         Only to look, nothing is claimed: that would take locks just to find nothing.
         """
+        if self._has_missed_slot:
+            return True
         now = time.monotonic()
         poll = now + self._config.poll.total_seconds() * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
         until = [poll, now + self._due.seconds_left(now)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Sequence
 
 from holdfast.errors import InvalidOption
@@ -15,6 +16,9 @@ from holdfast.worker.ring_keeper import RingKeeper
 
 _log = logging.getLogger("holdfast.worker")
 
+#: how often to say that a function which names forbidden flags does not
+_COMPLAIN_SECONDS = 60.0
+
 
 class Selection:
     """Asked before every claim; nothing in it asks the database."""
@@ -24,7 +28,9 @@ class Selection:
         self._ring = ring
         self._arrangement = Arrangement(config.queue_order, config.queues or queues)
         self._forbidden = config.forbidden_flags
-        self._flags: list[str] = []
+        #: the last good answer; one that is wrong from the start forbids nothing, and must not be taken for that
+        self._flags = self._asked() if callable(self._forbidden) else list(self._forbidden)
+        self._complaint, self._complained_at = "", 0.0
         #: the last answer, and what it was made of
         self._made_of: object = None
         self._taste: str | None = None
@@ -48,12 +54,26 @@ class Selection:
         return self._taste
 
     def _forbidden_flags(self) -> list[str]:
-        if not callable(self._forbidden):
-            return list(self._forbidden)
-        try:
-            self._flags = checked_flags("forbidden_flags", self._forbidden())
-        except InvalidOption as error:
-            _log.error("forbidden_flags: %s; those of before stay forbidden", error)
-        except Exception:  # noqa: BLE001 - somebody else's function must not stop the worker
-            _log.exception("forbidden_flags failed; those of before stay forbidden")
+        if callable(self._forbidden):
+            try:
+                self._flags = self._asked()
+            except InvalidOption as error:
+                self._complain(error)
         return self._flags
+
+    def _asked(self) -> list[str]:
+        assert callable(self._forbidden)  # noqa: S101 - otherwise there is nobody to ask
+        try:
+            answer = self._forbidden()
+        except Exception as error:
+            raise InvalidOption(
+                "forbidden_flags", self._forbidden, f"it raised {type(error).__name__}: {error}"
+            ) from error
+        return checked_flags("forbidden_flags", answer)
+
+    def _complain(self, error: InvalidOption) -> None:
+        """Not of every claim the same."""
+        now = time.monotonic()
+        if str(error) != self._complaint or now - self._complained_at >= _COMPLAIN_SECONDS:
+            _log.error("%s; those of before stay forbidden", error, exc_info=error.__cause__)
+            self._complaint, self._complained_at = str(error), now

@@ -48,6 +48,23 @@ async def test_what_becomes_due_by_what_is_run(ground: Ground) -> None:
     assert await ground.app.adrain() == Drained()
 
 
+@pytest.mark.parametrize("limits", [{"rate": 40, "burst": 5}, {"concurrency": 2}], ids=["rate", "concurrency"])
+async def test_limited_queues(live_ground: Ground, caplog: pytest.LogCaptureFixture, limits: dict[str, int]) -> None:
+    """What must wait for a permit or a token is due: one worker waits for it."""
+    ground = live_ground
+
+    async def work(hand: Hand, number: int) -> None:
+        ground.seen.append(number)
+
+    job = ground.job(work)
+    await ground.client.queues.limit("default", **limits)
+    await ground.client.enqueue_many([job.call(number=number) for number in range(30)])
+    with caplog.at_level("INFO", "holdfast.maintenance"):
+        assert await ground.app.adrain(timeout=30) == Drained(completed=30)
+    assert sorted(ground.seen) == list(range(30))
+    assert caplog.text.count("this worker leads") <= 2
+
+
 async def test_every_outcome_has_its_count(ground: Ground) -> None:
     """By what the database took; retries that become due later are left for later."""
     assert ground.clock is not None

@@ -80,6 +80,22 @@ async def test_claims_do_not_wait_for_completions(
     assert during > claims * least
 
 
+async def test_nobody_sleeps_beside_free_slots(live_ground: Ground) -> None:
+    """What a limited key admits is claimed for free slots only: one that is freed before the worker sleeps counts."""
+    done: list[int] = []
+
+    async def work(_: Hand, number: int) -> None:
+        done.append(number)
+
+    job = live_ground.job(work)
+    await live_ground.client.queues.limit("default", key_concurrency=1000)
+    calls = [job.call(number=number).options(concurrency_key="key") for number in range(1000)]
+    await live_ground.client.enqueue_many(calls)
+    config = replace(BRISK, concurrency=20, poll=timedelta(seconds=60))
+    async with live_ground.app.worker(config=config):
+        await live_ground.until(lambda: len(done) == 1000)
+
+
 async def _starts_under(live_ground: Ground, **limits: int) -> list[float]:
     starts: list[float] = []
 

@@ -6,9 +6,11 @@ import asyncio
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from holdfast.errors import InvalidOption
 from holdfast.model.queue_order import QueueOrder
 from holdfast.model.ring import Ring, bucket_of
 from tests.conformance.worker.conftest import BRISK, Ground, Hand
@@ -59,6 +61,41 @@ async def test_a_function_that_fails_forbids_what_it_forbade(
     assert ground.seen == [2]
     assert "must be a list of words" in caplog.text
     assert "flags are out of order" in caplog.text
+
+
+@pytest.mark.parametrize("answer", ["gpu", None])
+async def test_a_function_that_is_wrong_from_the_start(live_ground: Ground, answer: object) -> None:
+    """Nobody knows what it would forbid: the worker does not begin, rather than take everything."""
+    ground = live_ground
+
+    def forbidden() -> Any:
+        if answer is None:
+            raise RuntimeError("flags are out of order")
+        return answer
+
+    async def note(_: Hand, number: int) -> None:
+        ground.seen.append(number)
+
+    job = ground.job(note)
+    chain = await ground.client.enqueue(job.call(number=1), flags=["gpu"])
+    with pytest.raises(InvalidOption, match=r"forbidden_flags=.*(must be a list of words|flags are out of order)"):
+        async with ground.app.worker(config=replace(BRISK, forbidden_flags=forbidden)):
+            await ground.until(lambda: ground.seen)
+    assert (await ground.get(chain.id)).attempt == 0
+
+
+async def test_a_weight_for_a_queue_that_is_not_served(live_ground: Ground) -> None:
+    """It is a slip of the pen: the queue that was meant would have another weight."""
+    ground = live_ground
+    ground.job(_nothing)
+    config = replace(BRISK, queues=["mail", "web"], queue_order={"mial": 3, "web": 1})
+    with pytest.raises(InvalidOption, match=r"queue_order=.mial=3.: this worker serves 'mail', 'web'"):
+        async with ground.app.worker(config=config):
+            pass
+
+
+async def _nothing(hand: Hand) -> None:
+    pass
 
 
 async def _first_taken(ground: Ground, order: QueueOrder, jobs: int = 40) -> list[str]:

@@ -144,6 +144,11 @@ def test_blocked() -> None:
             {"workers": [worker(metadata={"forbidden_flags": ["gpu"]}), worker(metadata={"forbidden_flags": ["big"]})]},
             "every live worker of queue 'mail' that knows its type forbids flags of it: big, gpu",
         ),
+        (
+            {"flags": ["big", "gpu"]},
+            {"workers": [worker(metadata={"forbidden_flags": ["gpu"]}), worker(metadata={"forbidden_flags": None})]},
+            "a function of worker w1 decides whether flags of it are forbidden: big, gpu",
+        ),
     ],
 )
 def test_in_the_way(fields: dict[str, Any], given: dict[str, Any], words: str) -> None:
