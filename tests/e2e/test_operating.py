@@ -118,8 +118,7 @@ def test_pause_resume_limit(command: CommandLine, url: str, app: App) -> None:
     assert (past.returncode, "has passed" in past.stderr) == (2, True)
     bad_name = command.run("queues", "pause", "mail", "", "--url", url)
     assert (bad_name.returncode, "name=''" in bad_name.stderr) == (2, True)
-    queues = json.loads(command.run("queues", "list", "--url", url, "--format", "json").stdout)
-    assert [queue["paused_at"] for queue in queues] == [None, None]
+    assert json.loads(command.run("queues", "list", "--url", url, "--format", "json").stdout) == []
     wrong = command.run("queues", "limit", "mail", "--concurrency", "0", "--url", url)
     assert (wrong.returncode, "concurrency=0" in wrong.stderr) == (2, True)
 
