@@ -158,3 +158,28 @@ def test_what_a_thread_forks_ends_when_it_comes_out_of_the_handler(tmp_path: Pat
     """A copy of the worker without its other threads, which would wait for ever."""
     (tmp_path / "script.py").write_text(FORKING)
     assert "output parent" in _output(tmp_path, lambda: [sys.executable, "script.py"])
+
+
+COLLECTED = """
+import gc, sys
+from holdfast import App
+
+app = App("sqlite:///jobs.db")
+
+@app.job()
+async def young() -> None:
+    print("young", gc.get_threshold()[0])
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        gc.set_threshold(int(sys.argv[1]))
+    young.enqueue()
+    app.run_worker(until_idle=True)
+"""
+
+
+@pytest.mark.parametrize(("chosen", "found"), [((), "10000"), (("123",), "123"), (("0",), "0")])
+def test_unreachable_objects_are_looked_for_less_often(tmp_path: Path, chosen: tuple[str, ...], found: str) -> None:
+    """Unless somebody has said how often, or never."""
+    (tmp_path / "script.py").write_text(COLLECTED)
+    assert f"young {found}\n" in _output(tmp_path, lambda: [sys.executable, "script.py", *chosen])
