@@ -10,6 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+#: how long a worker keeps what cannot be divided, in seconds
+_TURN = 30
+#: but a start that is to come is not saved up by the one and lost to the next: so many come in a turn at least
+_STARTS_IN_A_TURN = 5
 #: rates are dealt out in millionths of a start per second: whole numbers add up exactly
 MILLIONTHS = 1_000_000
 
@@ -47,30 +51,38 @@ class Dealt(NamedTuple):
     is_owed: bool = False
 
 
-def deal(limits: Limits, mine: Share, others: Sequence[Share], turn: int = 0) -> Dealt:
+def deal(limits: Limits, mine: Share, others: Sequence[Share], at: int = 0) -> Dealt:
     """This worker's part of each limit, or as much of that as is free.
 
-    - `turn`: grows with time, and with it those change who get what cannot be divided. Where there is less than one for
-      each, nobody keeps it for ever who finds no job that he would take.
+    - `at`: the database's time in seconds, the same for all who ask; with it those change who get what cannot be
+      divided. Where there is less than one for each, nobody keeps it for ever who finds no job that he would take.
     """
     permits = burst = rate = allowed = 0
     is_owed = False
     wishes = {share.worker_id: max(share.wanted, share.in_use) for share in (mine, *others)}
     if limits.concurrency is not None:
-        fair = fair_parts(limits.concurrency, wishes, turn)[mine.worker_id]
+        fair = fair_parts(limits.concurrency, wishes, at // _TURN)[mine.worker_id]
         free = limits.concurrency - sum(max(share.permits, share.in_use) for share in others)
         permits = _moved(mine.permits, fair, free, in_use=mine.in_use)
         allowed = min(permits, fair)
         is_owed = permits < fair
     if limits.rate is not None and limits.burst is not None:
         # By starts, not by slots: whoever wants any may save up as many as the next.
-        equal = {who: limits.burst if wish else 0 for who, wish in wishes.items()}
-        fair = fair_parts(limits.burst, equal, turn)[mine.worker_id]
+        equal = {share.worker_id: limits.burst if share.wanted else 0 for share in (mine, *others)}
+        if any(equal.values()):
+            fair = fair_parts(limits.burst, equal, at // _turn_of(limits.rate, limits.burst))[mine.worker_id]
+        else:  # nobody misses what has been saved up
+            fair = min(mine.burst, limits.burst)
         burst = _moved(mine.burst, fair, limits.burst - sum(share.burst for share in others))
         part = limits.rate * burst // limits.burst
         rate = _moved(mine.rate, part, limits.rate - sum(share.rate for share in others))
         is_owed = is_owed or burst < fair or rate < part
     return Dealt(mine._replace(permits=permits, burst=burst, rate=rate), allowed, is_owed)
+
+
+def _turn_of(rate: int, burst: int) -> int:
+    """Who gets a part of a rate begins with nothing saved up."""
+    return max(_TURN, _STARTS_IN_A_TURN * burst * MILLIONTHS // max(1, rate))
 
 
 def fair_parts(total: int, wishes: Mapping[str, int], turn: int = 0) -> dict[str, int]:

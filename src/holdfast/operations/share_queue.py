@@ -22,13 +22,10 @@ class SharedQueue(NamedTuple):
     is_new: bool = False
 
 
-def share_queue(
-    worker_id: str, queue: str, in_use: int, wanted: int, *, is_known: bool, turn: int = 0
-) -> Operation[SharedQueue]:
+def share_queue(worker_id: str, queue: str, in_use: int, wanted: int, *, is_known: bool) -> Operation[SharedQueue]:
     """Called while nothing is being claimed: what is in use can only become less until the answer.
 
     - `is_known`: the worker knows what it has, from an answer to the last time it asked.
-    - `turn`: as in `deal`.
 
     Whoever comes to a limit anew is entered with nothing, and gets its share when it asks again: a worker that was
     taken for dead has to hear of that before there is a share by which its claims would be let through.
@@ -37,14 +34,15 @@ def share_queue(
     rows = yield Statement("lock_queue", {"queue": queue})
     if not rows:
         return SharedQueue(Limits(), Share(worker_id, in_use=in_use, wanted=wanted))
-    limits = Limits(*rows[0])
+    *limited, at = rows[0]
+    limits = Limits(*limited)
     shares = [Share(*row) for row in (yield Statement("collect_shares", {"queue": queue, "worker": worker_id}))]
     had = next((share for share in shares if share.worker_id == worker_id), None)
     if had is None or not is_known:
         entered = Share(worker_id, in_use=in_use, wanted=wanted)
         return SharedQueue(limits, (yield from _write(queue, entered)), is_owed=True, is_new=True)
     mine = had._replace(in_use=in_use, wanted=wanted)
-    dealt = deal(limits, mine, [share for share in shares if share.worker_id != worker_id], turn)
+    dealt = deal(limits, mine, [share for share in shares if share.worker_id != worker_id], at)
     share = yield from _write(queue, dealt.share)
     return SharedQueue(limits, share, min(dealt.allowed, share.permits), dealt.is_owed)
 

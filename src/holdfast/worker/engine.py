@@ -248,6 +248,7 @@ class Engine:
         # A claim under way is heard out, so that its jobs are known and can be given back.
         await asyncio.wait([self._fetching], timeout=_HURRIED_GRACE)
         await cancel_tasks([self._fetching])
+        self._shares.drain()
         await self.slots.finish(deadline, hurry)
         await self.slots.release_all(_HURRIED_GRACE if hurry.is_set() else _GRACE, hurry, _HURRIED_GRACE)
         for drained in (

@@ -46,8 +46,8 @@ _MARGIN = 0.25
 _HUNGRY_SECONDS = 0.5
 #: and whoever has just got another share; then after twice as long, and so on
 _RESTLESS_SECONDS = 0.1
-#: how long a worker keeps what cannot be divided
-_TURN_SECONDS = 30
+#: for so long after it had a slot free a worker wants its part of a rate: to save up for a start takes no slot
+_FULL_SECONDS = 30.0
 #: of a queue that has no limits but those of its concurrency keys
 _PLENTY = 1_000_000
 #: a claim or its answer is under way, or jobs wait for a slot: asked a moment later
@@ -125,6 +125,10 @@ class ShareKeeper:
         self._keyed: frozenset[str] = frozenset()
         self._next_look = 0.0
         self._looked = Moment()
+        #: a handler of any queue has ended since somebody looked; and when that was, or there was a free slot
+        self._has_freed = True
+        self._last_free = 0.0
+        self._is_draining = False
         self._stir = asyncio.Event()
 
     # --- what whoever claims asks and says --------------------------------------------------------------------------
@@ -177,11 +181,9 @@ class ShareKeeper:
         is_limited = held.answer.limits.concurrency is not None
         if held.is_asking:
             return min(held.said, held.answer.allowed) if is_limited else held.said
-        if not held.is_known:
+        if not self._is_valid(held):
             return 0
-        if not is_limited:
-            return None
-        return held.answer.allowed if self._is_valid(held) else 0
+        return held.answer.allowed if is_limited else None
 
     def may_wait(self, queue: str) -> bool:
         """Whether jobs of it may be claimed before there are slots for them: otherwise others always have these."""
@@ -254,7 +256,10 @@ class ShareKeeper:
 
     def freed(self, queue: str) -> None:
         """Less is in use: others are to have it, perhaps."""
+        self._has_freed = True
         held = self._held.get(queue)
+        if held is not None and self._is_draining:
+            self._ask_soon(held)
         if held is None or held.answer.share.permits <= held.answer.allowed or held.is_asking:
             return
         if self._in_use(queue) > held.answer.allowed:
@@ -307,12 +312,10 @@ class ShareKeeper:
                 else:
                     await self._ask(queue, held)
 
-    async def give_back(self) -> None:
-        """Nothing more will be claimed: what is not in use is for others."""
-        self._demand = self._in_use
-        for queue, held in list(self._held.items()):
-            if queue not in self._claiming:
-                await self._ask(queue, held)
+    def drain(self) -> None:
+        """Nothing more will be claimed: what is not in use is for others, and what is, as soon as it is not."""
+        self._is_draining = True
+        self.look_soon()
 
     async def _read_limits(self) -> None:
         settings = await self._store.run(read_queues, read_only=True)
@@ -370,8 +373,7 @@ class ShareKeeper:
         in_use = self._in_use(queue)
         # Of a share that may be somebody else's by now nothing is used until it is known again.
         held.said = in_use if is_known else 0
-        turn = int(time.time() // _TURN_SECONDS)
-        verb = partial(share_queue, self._worker_id, queue, in_use, self._wanted(queue), is_known=is_known, turn=turn)
+        verb = partial(share_queue, self._worker_id, queue, in_use, self._wish(queue, held), is_known=is_known)
         # Should no answer come, it may have been done all the same, and part of what we had be somebody else's: nothing
         # is claimed before we have been entered anew, with nothing.
         answer = await self._store.run(verb)
@@ -388,7 +390,16 @@ class ShareKeeper:
             self._stir.set()
 
     def _wanted(self, queue: str) -> int:
-        return max(0, self._demand(queue))
+        return 0 if self._is_draining else max(0, self._demand(queue))
+
+    def _wish(self, queue: str, held: _Held) -> int:
+        """What it says it wants: whoever wants nothing of a rate loses what he has saved up to others."""
+        now = time.monotonic()
+        wanted = self._wanted(queue)
+        if wanted or self._has_freed:
+            self._has_freed, self._last_free = False, now
+        is_full_for_a_moment = now - self._last_free < _FULL_SECONDS and not self._is_draining
+        return max(wanted, int(is_full_for_a_moment and held.answer.limits.rate is not None))
 
     def _is_valid(self, held: _Held) -> bool:
         """Nobody has taken us for dead since we were last told what we have."""

@@ -190,6 +190,29 @@ def test_nothing_limited_without_a_fresh_look(surface: Surface, level: str) -> N
     assert [str(job["id"]) for job in surface.claim("w2", max_jobs=5)] == limited[:1]
 
 
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_no_permit_is_dealt_twice(surface: Surface, level: str) -> None:
+    """Whose snapshot is older than another's claim gets nothing of a limited queue, rather than too much."""
+    surface.sql("SELECT {s}.limit_queue('default', concurrency => 2)")
+    for _ in range(6):
+        surface.enqueue()
+    free = surface.enqueue(queue="mail")
+    with surface.connect(autocommit=False) as connection:
+        connection.execute(f"SET TRANSACTION ISOLATION LEVEL {level}".encode())
+        connection.execute(surface.text("SELECT count(*) FROM {s}.queue"))  # its snapshot
+        # More urgent ones that it cannot see: otherwise it would stumble over the jobs, and not over the permits.
+        for _ in range(2):
+            surface.enqueue(priority=-1)
+        assert len(surface.claim("w1", max_jobs=2)) == 2
+        claimed = connection.execute(
+            surface.text("SELECT id FROM {s}.claim('w2', '{default,mail}', max_jobs => 5)")
+        ).fetchall()
+    assert [str(job_id) for (job_id,) in claimed] == [free]
+    assert surface.one("SELECT count(*) FROM {s}.job WHERE status = 'running' AND queue = 'default'") == 2
+    surface.sql("SELECT {s}.retire('w1')")
+    assert len(surface.claim("w2", max_jobs=5)) == 2
+
+
 def fair(surface: Surface, tenants: dict[str | None, int]) -> None:
     surface.sql("SELECT {s}.limit_queue('default', fair_by => 'tenant')")
     for tenant, count in tenants.items():

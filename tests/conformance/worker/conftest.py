@@ -173,6 +173,7 @@ class Ground:
             "worker",
             "prefetch",
             "audit",
+            "queue_share",
             "retired",
         )
         prefix = "holdfast." if self.app.store.dialect == "postgres" else "holdfast_"

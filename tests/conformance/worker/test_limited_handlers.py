@@ -41,6 +41,9 @@ class Rooms:
         self.inside -= 1
 
 
+_PERMITS = "SELECT permits FROM {queue_share} WHERE queue = 'limited'"
+
+
 def leased(ground: Ground, queue: str = "default") -> int:
     text = f"SELECT count(*) FROM {{job}} WHERE status = 'running' AND queue = '{queue}'"
     return int(ground.sql(text)[0][0])
@@ -122,6 +125,34 @@ async def test_others_do_not_wait_behind_them(live_ground: Ground) -> None:
         assert done["limited"] == 300
         gate.set()
         await live_ground.until(lambda: done["limited"] == 600)
+
+
+async def test_who_stops_leaves_its_part_to_others(live_ground: Ground) -> None:
+    """At once, however long it takes over its last job."""
+    long_gate, gate = asyncio.Event(), asyncio.Event()
+    rooms = Rooms()
+
+    async def long(hand: Hand) -> None:
+        with rooms:
+            await long_gate.wait()
+
+    async def limited(hand: Hand) -> None:
+        with rooms:
+            await gate.wait()
+
+    first, second = live_ground.job(long, queue="long"), live_ground.job(limited, queue="limited")
+    await live_ground.client.queues.limit("limited", concurrency=4)
+    stays = replace(LOOSE, queues=["limited"])
+    goes = replace(LOOSE, queues=["long", "limited"], stop_deadline=timedelta(seconds=60))
+    async with live_ground.app.worker(config=goes) as one, live_ground.app.worker(config=stays):
+        await live_ground.put(first)
+        await live_ground.until(lambda: rooms.inside == 1)
+        await live_ground.until(lambda: [row[0] for row in live_ground.sql(_PERMITS)] == [2, 2])
+        one.stop()
+        await live_ground.client.enqueue_many([second.call() for _ in range(4)])
+        await live_ground.until(lambda: rooms.inside == 5)
+        gate.set()
+        long_gate.set()
 
 
 async def test_batches_count_by_their_jobs(live_ground: Ground) -> None:

@@ -239,11 +239,21 @@ async def test_an_old_answer_is_nothing_to_go_by(line: Line, client: Client) -> 
     client.queues.limit("q", concurrency=3)
     shares = keeper(line, dead_after=timedelta(seconds=0.3))
     await shares.look()
-    assert shares.room("q") == 3
+    assert (shares.room("q"), shares.most("q")) == (3, 3)
     await asyncio.sleep(0.3)
-    assert (shares.room("q"), shares.permits("q")) == (0, 3)
+    assert (shares.room("q"), shares.most("q"), shares.permits("q")) == (0, 0, 3)
     await shares.look()
-    assert shares.room("q") == 3
+    assert (shares.room("q"), shares.most("q")) == (3, 3)
+
+
+async def test_what_lies_at_hand_of_a_rate_does_not_start_by_an_old_answer(line: Line, client: Client) -> None:
+    """Its token was somebody else's from when the worker could be taken for dead."""
+    client.queues.limit("q", rate=3)
+    shares = keeper(line, dead_after=timedelta(seconds=0.3))
+    await shares.look()
+    assert shares.most("q") is None
+    await asyncio.sleep(0.3)
+    assert shares.most("q") == 0
 
 
 async def test_who_was_taken_for_dead_begins_anew(line: Line, client: Client) -> None:
@@ -275,6 +285,26 @@ async def test_tokens_are_spent_and_come_with_time(line: Line, client: Client) -
     shares.claimed("q", 1)
     assert shares.room("q") == 1
     assert 1 <= (shares.tokens("q") or 0) < 2
+
+
+async def test_who_is_full_for_a_moment_saves_up(line: Line, client: Client) -> None:
+    """Its part of a rate needs no slot until there is a start to be made; who stops leaves it to others."""
+    client.queues.limit("q", rate=50, burst=2)
+    slots = [4]
+    full = ShareKeeper(line, "w1", ["q"], lambda _: slots[0], interval=timedelta(seconds=0))
+    other = keeper(line, "w2")
+    for each in (full, other, full):
+        await each.look()
+    slots[0] = 0
+    for each in (full, other):
+        await each.look()
+    await asyncio.sleep(0.1)
+    assert (full.room("q"), other.room("q")) == (1, 1)
+    full.drain()
+    for each in (full, other):
+        await each.look()
+    await asyncio.sleep(0.1)
+    assert (full.room("q"), other.room("q")) == (0, 2)
 
 
 async def test_what_waits_keeps_its_token(line: Line, client: Client) -> None:
@@ -340,7 +370,8 @@ async def test_it_gives_back_what_it_does_not_use(line: Line, client: Client) ->
     await first.look()
     first.claiming("q", 1)
     first.claimed("q", 1)
-    await first.give_back()
+    first.drain()
+    await first.look()
     await second.look()
     assert (first.permits("q"), first.room("q"), second.room("q")) == (1, 0, 3)
 

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from holdfast.model.sharing import Limits, Share, deal, fair_parts
+from holdfast.model.rate import TokenBucket
+from holdfast.model.sharing import MILLIONTHS, Limits, Share, deal, fair_parts
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_what_cannot_be_divided_goes_round() -> None:
         {"a": 1, "b": 0, "c": 0, "d": 0},
     ]
     assert fair_parts(8, wishes, 2) == {"a": 3, "b": 0, "c": 2, "d": 3}
-    keeps = deal(Limits(1), Share("a", permits=1, in_use=1, wanted=1), [Share("b", wanted=1)], turn=1)
+    keeps = deal(Limits(1), Share("a", permits=1, in_use=1, wanted=1), [Share("b", wanted=1)], at=30)
     assert (keeps.share.permits, keeps.allowed) == (1, 0)
 
 
@@ -102,6 +103,36 @@ def test_who_wants_nothing_has_no_rate() -> None:
     limits = Limits(None, 3_000_000, 10)
     idle = deal(limits, Share("a", wanted=0, rate=3_000_000, burst=10), [Share("b", wanted=1)]).share
     assert (idle.rate, idle.burst) == (0, 0)
+
+
+def test_nobody_misses_what_is_kept() -> None:
+    """Who is full just now, and alone, goes on saving up; where the limit has become less, no more than that."""
+    full = Share("a", rate=3_000_000, burst=10)
+    assert deal(Limits(None, 3_000_000, 10), full, [Share("b")]).share == full
+    less = deal(Limits(None, 1_000_000, 5), full, []).share
+    assert (less.rate, less.burst) == (1_000_000, 5)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("seconds", [1, 10, 25, 31, 60, 600])
+def test_slow_rates_are_used(seconds: int, workers: int) -> None:
+    """One start in so many seconds: a turn is long enough to save it up, though each begins with nothing."""
+    limits = Limits(None, MILLIONTHS // seconds, 1)
+    shares = {name: Share(name, wanted=1) for name in "abc"[:workers]}
+    buckets = {name: TokenBucket(0.0) for name in shares}
+    starts = 0
+    for now in range(100 * max(seconds, 10)):
+        for name, bucket in buckets.items():
+            if now % 5 == 0:
+                others = [share for share in shares.values() if share.worker_id != name]
+                shares[name] = deal(limits, shares[name], others, at=now).share
+                bucket.resize(shares[name].rate / MILLIONTHS, shares[name].burst, now)
+            if bucket.level(now) >= 1:
+                bucket.take(1, now)
+                bucket.settle(1, now)
+                bucket.started(0, now)
+                starts += 1
+    assert starts >= 0.7 * 100 * max(seconds, 10) / seconds
 
 
 def test_a_new_burst_does_not_make_a_new_rate() -> None:

@@ -66,6 +66,20 @@ async def entered_with_nothing(h: Harness) -> None:
 
 
 @CASES
+async def turns_go_by_the_clock_of_the_database(h: Harness) -> None:
+    """What cannot be divided is the other's half a minute later, and whoever asks when, they agree on whose it is."""
+    await _limit(h, 1)
+    await _enter(h, "w1", "w2")
+    holders = []
+    for _ in range(4):
+        for worker in ("w1", "w2", "w1"):
+            await _ask(h, worker, 1)
+        holders.append([worker for worker, share in _rows(h).items() if share.permits])
+        h.clock.advance(30)
+    assert holders in ([["w1"], ["w2"]] * 2, [["w2"], ["w1"]] * 2)
+
+
+@CASES
 async def who_does_not_know_is_entered_anew(h: Harness) -> None:
     """What it had is for others: it may not even know that it had it."""
     await _limit(h, 10, 5, 10)

@@ -91,7 +91,9 @@ END
 $body$;
 -- part: open_share
 -- How many jobs of a limited queue a worker may claim now, up to `max_jobs`, with a share that allows it. No other share of
--- the queue is dealt out until the transaction ends. Of a queue with a rate none: nobody here saves up starts.
+-- the queue is dealt out until the transaction ends. Of a queue with a rate none: nobody here saves up starts. At an isolation
+-- level at which later statements see no later commits none either: the lock changes no row that such a transaction would
+-- stumble over, and what others were dealt since its snapshot it would deal again.
 CREATE OR REPLACE FUNCTION /*schema.*/open_share(worker text, queue text, max_jobs integer) RETURNS integer
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $body$
 #variable_conflict use_variable
@@ -101,6 +103,9 @@ DECLARE
     taken integer;
     permits integer;
 BEGIN
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        RETURN 0;
+    END IF;
     SELECT * INTO limits FROM /*schema.*/verb_lock_queue(queue => queue);
     IF NOT FOUND THEN
         RETURN max_jobs;
@@ -118,13 +123,17 @@ BEGIN
 END
 $body$;
 -- part: close_share
--- After a claim: the worker keeps what it runs, and leaves the rest to others.
+-- After a claim: the worker keeps what it runs, and leaves the rest to others. Where none was opened for want of a fresh
+-- snapshot, what the worker runs is not known either.
 CREATE OR REPLACE FUNCTION /*schema.*/close_share(worker text, queue text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $body$
 #variable_conflict use_variable
 DECLARE
     runs integer;
 BEGIN
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        RETURN;
+    END IF;
     SELECT count(*) INTO runs FROM /*schema.*/job AS job
     WHERE job.status = 'running' AND job.leased_by = worker AND job.queue = queue;
     PERFORM /*schema.*/verb_share_queue(

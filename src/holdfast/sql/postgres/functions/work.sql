@@ -141,8 +141,8 @@ $body$;
 -- together. Which of these comes first is drawn anew each time, each queue counting once: one that always came first would
 -- leave nothing to the others as long as it has enough. Of each, jobs that go by tenant come in their turn, beside which the
 -- others are one tenant more. Whose turn is next is kept with the worker, by queue.
--- Of concurrency keys with limits nothing comes at REPEATABLE READ and SERIALIZABLE: who counts there does not see what others
--- have claimed meanwhile.
+-- Of queues and of concurrency keys with limits nothing comes at REPEATABLE READ and SERIALIZABLE: who counts there does not
+-- see what others have claimed meanwhile.
 CREATE OR REPLACE FUNCTION /*schema.*/claim(
     worker text, queues text[] DEFAULT '{default}', max_jobs integer DEFAULT 1, lease interval DEFAULT '60 seconds'
 ) RETURNS TABLE (
