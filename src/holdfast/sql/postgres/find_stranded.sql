@@ -39,10 +39,25 @@ SELECT page.queue, page.partition_key,
                  AND job.status IN ('blocked', 'pending') AND job.status = 'pending' AND NOT job.held
                  AND job.ready_at <= /*moment*/statement_timestamp()
            )
+           -- What has flags perhaps nobody here takes: it hides none without.
+           OR EXISTS (
+               SELECT FROM /*schema.*/job AS job
+               WHERE job.queue = page.queue AND job.partition_key = page.partition_key
+                 AND job.status = 'pending' AND job.held AND NOT job.limited AND job.ordering = 'serial' AND job.flags IS NULL
+                 AND job.ready_at <= /*moment*/statement_timestamp()
+           ) AND NOT (
+               front.status = 'pending' AND NOT front.held AND front.flags IS NULL
+               AND front.ready_at <= /*moment*/statement_timestamp()
+           ) AND NOT EXISTS (
+               SELECT FROM /*schema.*/job AS job
+               WHERE job.queue = page.queue AND job.partition_key = page.partition_key
+                 AND job.status = 'pending' AND NOT job.held AND job.ordering = 'serial' AND job.flags IS NULL
+                 AND job.ready_at <= /*moment*/statement_timestamp()
+           )
        ) AS is_stranded
 FROM (SELECT queue, partition_key FROM key LIMIT /*limit*/100) AS page
 CROSS JOIN LATERAL (
-    SELECT job.held, job.limited FROM /*schema.*/job AS job
+    SELECT job.status, job.held, job.limited, job.flags, job.ready_at FROM /*schema.*/job AS job
     WHERE job.queue = page.queue AND job.partition_key = page.partition_key
       AND job.status IN ('blocked', 'pending')
     ORDER BY job.partition_seq LIMIT 1

@@ -65,6 +65,8 @@ SELECT json_group_array(json_array(
                        AND first.status IN ('blocked', 'pending', 'running')
                      ORDER BY first.partition_seq LIMIT 1
                  ) AND front.ordering = 'fifo' AND front.status = 'pending' AND front.held = 0 AND front.ready_at <= :now
+                   AND (front.expires_at IS NULL OR front.attempt > 0 OR front.expires_at > :now)
+                   AND /*taste*/front
                    AND (front.priority, front.ready_at, front.seq) < (candidate.priority, candidate.ready_at, candidate.seq)
              ) THEN 'first'
              ELSE 'passed' END

@@ -31,6 +31,14 @@ WHERE +status = 'pending' AND +held = 1 AND limited = 0 AND seq IN (
           AND serial.status = 'pending' AND serial.held = 1 AND serial.limited = 0 AND serial.ordering = 'serial' AND serial.ready_at <= :now
         ORDER BY serial.priority, serial.ready_at, serial.seq LIMIT 1
     ) FROM json_each(:idle)
+    UNION ALL
+    SELECT (
+        SELECT seq FROM /*schema.*/job AS plain
+        WHERE plain.queue = json_extract(value, '$.queue') AND plain.partition_key = json_extract(value, '$.partition_key')
+          AND plain.status = 'pending' AND plain.held = 1 AND plain.limited = 0 AND plain.ordering = 'serial'
+          AND plain.flags IS NULL AND plain.ready_at <= :now
+        ORDER BY plain.priority, plain.ready_at, plain.seq LIMIT 1
+    ) FROM json_each(:idle)
 );
 -- part: queues
 SELECT json_extract(value, '$.queue') AS queue FROM json_each(:idle);

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
+
 from holdfast.model.call import Extras
 from holdfast.model.ring import BUCKETS, bucket_of
 from holdfast.model.taste import taste
 from holdfast.operations.claim_jobs import Claim, claim_jobs, claim_suspect, find_lanes
+from holdfast.operations.lease import Lease
+from holdfast.operations.sweep_keys import find_stranded, free_keys
 from holdfast.testing.conformance.case import Cases
 from holdfast.testing.conformance.harness import LEASE, Harness, ids_of, lease_of
 from holdfast.testing.conformance.partition_keys import keyed, put_keyed
+from holdfast.testing.conformance.people import delete
 
 CASES = Cases("taste")
 
@@ -85,6 +91,66 @@ async def serial_ones_do_not_wait_for_what_nobody_here_takes(h: Harness) -> None
     (behind_late,) = await put_keyed(h, key="late", ordering="serial")
     h.sql("UPDATE {job} SET expires_at = created_at WHERE id = :id", id=late)
     assert ids_of(await claim(h, None)) == [behind_late]
+
+
+@CASES
+async def what_nobody_here_takes_hides_no_serial_one(h: Harness) -> None:
+    """Both wait for a running one; whoever puts the forbidden one back puts back the first without flags too."""
+    endings: dict[str, Callable[[Lease], Awaitable[object]]] = {
+        "completed": h.complete,
+        "dead": partial(h.fail, is_final=True),
+        "deleted": lambda lease: delete(h, lease.id),
+    }
+    for key, end in endings.items():
+        (first,) = await put_keyed(h, key=key, ordering="serial")
+        (lease,) = [lease_of(job) for job in await h.claim()]
+        for _ in range(2):
+            await h.put_one(more=keyed(key, ordering="serial", flags=["gpu"]), priority=-1)
+        free = await put_keyed(h, 2, key, ordering="serial")
+        assert lease.id == first
+        assert await h.claim() == []
+        assert [(await h.job(job_id)).held for job_id in free] == [True, True]
+        await end(lease)
+        (job,) = await claim(h, taste(["gpu"]))
+        assert job.id == free[0]
+        await h.complete(lease_of(job))
+        (job,) = await claim(h, taste(["gpu"]))
+        assert job.id == free[1]
+        await h.complete(lease_of(job))
+        for _ in range(2):
+            await h.complete(lease_of((await h.claim())[0]))
+
+
+@CASES
+async def the_sweep_sees_past_what_nobody_here_takes(h: Harness) -> None:
+    """What is in front stands there for others; a serial one without flags has nobody who would put it back."""
+    gpu = await h.put_one(more=keyed(ordering="serial", flags=["gpu"]), priority=-1)
+    await h.put_one(more=keyed(ordering="serial", flags=["gpu"]))
+    (late,) = await put_keyed(h, ordering="serial", delay_ms=60_000)
+    (free,) = await put_keyed(h, ordering="serial")
+    h.sql("UPDATE {job} SET held = true WHERE id <> :id", id=gpu)
+
+    async def stranded() -> list[tuple[str, str]]:
+        return (await h.run(lambda: find_stranded(None), read_only=True)).stranded
+
+    assert await claim(h, taste(["gpu"])) == []
+    assert await stranded() == [("default", "k")]
+    assert await h.run(lambda: free_keys([("default", "k")])) == {"default"}
+    assert await stranded() == []
+    assert (await h.job(late)).held
+    assert ids_of(await claim(h, taste(["gpu"]))) == [free]
+    assert await stranded() == []
+
+
+@CASES
+async def the_sweep_leaves_what_waits_for_one_that_anybody_takes(h: Harness) -> None:
+    """It is the first of the key, or a serial one: without flags."""
+    for key, ordering in (("f", "fifo"), ("s", "serial")):
+        await h.put_one(more=keyed(key, ordering=ordering))
+        await h.put_one(more=keyed(key, ordering="serial", flags=["gpu"]), priority=-1)
+        (held,) = await put_keyed(h, key=key, ordering="serial")
+        h.sql("UPDATE {job} SET held = true WHERE id = :id", id=held)
+    assert (await h.run(lambda: find_stranded(None), read_only=True)).stranded == []
 
 
 @CASES

@@ -151,6 +151,10 @@ CREATE INDEX /*name*/job_held_idx ON /*schema.*/job (queue, partition_key, parti
 -- Of serial jobs the first in the order of claims is the next of its key.
 CREATE INDEX /*name*/job_serial_idx ON /*schema.*/job (queue, partition_key, held, priority, ready_at, seq)
     WHERE status = 'pending' AND ordering = 'serial';
+-- part: job_serial_plain_idx
+-- The same of those without flags, which every worker takes: what nobody here takes must not hide them, however many.
+CREATE INDEX /*name*/job_serial_plain_idx ON /*schema.*/job (queue, partition_key, held, priority, ready_at, seq)
+    WHERE status = 'pending' AND ordering = 'serial' AND flags IS NULL;
 -- part: job_limit_idx
 -- The running jobs of a concurrency key, to be counted.
 CREATE INDEX /*name*/job_limit_idx ON /*schema.*/job (queue, concurrency_key)
@@ -593,8 +597,9 @@ $body$;
 REVOKE ALL ON FUNCTION /*schema.*/settle_dependants(/*id*/uuid[], timestamptz, boolean, boolean) FROM PUBLIC;
 -- part: free_keys
 -- Whatever leaves a partition key, the next one there may be claimed: the first unfinished job of the key, and the first
--- serial one, which waits for nothing but a running one. Where the last job of a run leaves before the others, one of these
--- takes its part, so that the key still has its holder in job_key_holder_idx.
+-- serial one, which waits for nothing but a running one; should that one have flags, also the first without: perhaps
+-- nobody here takes the other. Where the last job of a run leaves before the others, one of these takes its part, so that
+-- the key still has its holder in job_key_holder_idx.
 -- A function, because it must look with a snapshot of its own: whoever set a job aside behind the one that leaves had that
 -- one locked meanwhile. A job that somebody has locked is left to the key sweeper.
 CREATE FUNCTION /*schema.*/free_keys(queues text[], keys text[], moment timestamptz) RETURNS TABLE (woken_queue text)
@@ -625,18 +630,31 @@ BEGIN
         ) AS runner ON true
         WHERE holder.id IS NULL
     ),
-    next AS MATERIALIZED (
-        SELECT coalesce(key.runner, key.front) AS id FROM key WHERE key.runner IS NOT NULL OR key.is_front_held
-        UNION
-        SELECT serial.id FROM key CROSS JOIN LATERAL (
-            SELECT job.id FROM /*schema.*/job AS job
+    serial AS MATERIALIZED (
+        SELECT key.queue, key.partition_key, best.id, best.flags IS NOT NULL AS has_flags FROM key CROSS JOIN LATERAL (
+            SELECT job.id, job.flags FROM /*schema.*/job AS job
             WHERE job.queue = key.queue AND job.partition_key = key.partition_key
               AND job.status = 'pending' AND job.held AND NOT job.limited AND job.ordering = 'serial'
               AND job.ready_at <= greatest(moment, statement_timestamp())
             ORDER BY job.priority, job.ready_at, job.seq LIMIT 1
             FOR NO KEY UPDATE SKIP LOCKED
-        ) AS serial
+        ) AS best
         WHERE key.runner IS NULL
+    ),
+    next AS MATERIALIZED (
+        SELECT coalesce(key.runner, key.front) AS id FROM key WHERE key.runner IS NOT NULL OR key.is_front_held
+        UNION
+        SELECT serial.id FROM serial
+        UNION
+        SELECT plain.id FROM serial CROSS JOIN LATERAL (
+            SELECT job.id FROM /*schema.*/job AS job
+            WHERE job.queue = serial.queue AND job.partition_key = serial.partition_key
+              AND job.status = 'pending' AND job.held AND NOT job.limited AND job.ordering = 'serial' AND job.flags IS NULL
+              AND job.ready_at <= greatest(moment, statement_timestamp())
+            ORDER BY job.priority, job.ready_at, job.seq LIMIT 1
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS plain
+        WHERE serial.has_flags
     ),
     freed AS (
         UPDATE /*schema.*/job AS job

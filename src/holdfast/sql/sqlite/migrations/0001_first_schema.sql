@@ -135,6 +135,10 @@ CREATE INDEX /*name*/job_held_idx ON /*schema.*/job (queue, partition_key, parti
 -- Of serial jobs the first in the order of claims is the next of its key.
 CREATE INDEX /*name*/job_serial_idx ON /*schema.*/job (queue, partition_key, held, priority, ready_at, seq)
     WHERE status = 'pending' AND ordering = 'serial';
+-- part: job_serial_plain_idx
+-- The same of those without flags, which every worker takes: what nobody here takes must not hide them, however many.
+CREATE INDEX /*name*/job_serial_plain_idx ON /*schema.*/job (queue, partition_key, held, priority, ready_at, seq)
+    WHERE status = 'pending' AND ordering = 'serial' AND flags IS NULL;
 -- part: job_limit_idx
 -- The running jobs of a concurrency key, to be counted.
 CREATE INDEX /*name*/job_limit_idx ON /*schema.*/job (queue, concurrency_key)
@@ -207,7 +211,8 @@ BEGIN
 END;
 -- part: job_left_key
 -- Whatever leaves a partition key, the next one there may be claimed: the first unfinished job of the key, and the first
--- serial one, which waits for nothing but a running one.
+-- serial one, which waits for nothing but a running one; and the first of those without flags, as perhaps nobody here
+-- takes the other. Due is what is due by that job's time or by now, to the end of the millisecond that 'now' has begun.
 -- A trigger, so that no verb can forget it. A job that is held has others in front of it and holds up nobody, unless it
 -- is one that waits for a limit. The moment is the last that the job is known to have seen: its own time may be yet to come.
 -- The plus signs keep SQLite off job_aside_idx, where all jobs that wait are.
@@ -239,7 +244,16 @@ BEGIN
             SELECT seq FROM /*schema.*/job AS serial
             WHERE serial.queue = OLD.queue AND serial.partition_key = OLD.partition_key
               AND serial.status = 'pending' AND serial.held = 1 AND serial.limited = 0 AND serial.ordering = 'serial'
+              AND serial.ready_at <= max(ifnull(NEW.finished_at, ifnull(OLD.last_attempt_at, OLD.created_at)), strftime('%Y-%m-%dT%H:%M:%f', 'now') || '999Z')
             ORDER BY serial.priority, serial.ready_at, serial.seq LIMIT 1
+        )
+        UNION ALL
+        SELECT * FROM (
+            SELECT seq FROM /*schema.*/job AS plain
+            WHERE plain.queue = OLD.queue AND plain.partition_key = OLD.partition_key
+              AND plain.status = 'pending' AND plain.held = 1 AND plain.limited = 0 AND plain.ordering = 'serial' AND plain.flags IS NULL
+              AND plain.ready_at <= max(ifnull(NEW.finished_at, ifnull(OLD.last_attempt_at, OLD.created_at)), strftime('%Y-%m-%dT%H:%M:%f', 'now') || '999Z')
+            ORDER BY plain.priority, plain.ready_at, plain.seq LIMIT 1
         )
     ) AND +status = 'pending' AND +held = 1 AND limited = 0;
 END;
@@ -269,7 +283,16 @@ BEGIN
             SELECT seq FROM /*schema.*/job AS serial
             WHERE serial.queue = OLD.queue AND serial.partition_key = OLD.partition_key
               AND serial.status = 'pending' AND serial.held = 1 AND serial.limited = 0 AND serial.ordering = 'serial'
+              AND serial.ready_at <= max(ifnull(OLD.last_attempt_at, OLD.created_at), strftime('%Y-%m-%dT%H:%M:%f', 'now') || '999Z')
             ORDER BY serial.priority, serial.ready_at, serial.seq LIMIT 1
+        )
+        UNION ALL
+        SELECT * FROM (
+            SELECT seq FROM /*schema.*/job AS plain
+            WHERE plain.queue = OLD.queue AND plain.partition_key = OLD.partition_key
+              AND plain.status = 'pending' AND plain.held = 1 AND plain.limited = 0 AND plain.ordering = 'serial' AND plain.flags IS NULL
+              AND plain.ready_at <= max(ifnull(OLD.last_attempt_at, OLD.created_at), strftime('%Y-%m-%dT%H:%M:%f', 'now') || '999Z')
+            ORDER BY plain.priority, plain.ready_at, plain.seq LIMIT 1
         )
     ) AND +status = 'pending' AND +held = 1 AND limited = 0 AND NOT EXISTS (
         SELECT 1 FROM /*schema.*/job AS holder
