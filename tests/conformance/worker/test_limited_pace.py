@@ -193,36 +193,3 @@ async def test_a_job_that_goes_back_unstarted_costs_no_start(live_ground: Ground
         await live_ground.until(lambda: started)
     assert started[0] - began < 1.9
     assert (await live_ground.get(job_claimed_ahead.id)).attempt == 1
-
-
-async def test_who_was_full_when_it_asked_does_not_wait_for_its_next_ask(live_ground: Ground) -> None:
-    """It said that it wants no share of the rate, for it had no slot; it has one long before it would ask again."""
-    gate = asyncio.Event()
-    started: list[float] = []
-
-    async def work(_: Hand) -> None:
-        await gate.wait()
-
-    async def late(_: Hand) -> None:
-        started.append(time.monotonic())
-
-    job, limited = live_ground.job(work), live_ground.job(late, queue="limited")
-    await live_ground.client.queues.limit("limited", rate=50, burst=1)
-    seldom = replace(
-        BRISK,
-        concurrency=1,
-        queues=["default", "limited"],
-        heartbeat=timedelta(seconds=60),
-        dead_after=timedelta(seconds=300),
-    )
-    async with live_ground.app.worker(config=seldom) as worker:
-        engine: Any = worker._engine
-        shares = engine._shares
-        await live_ground.until(lambda: shares.room("limited") == 1)
-        busy = await live_ground.client.enqueue(job.call())
-        await live_ground.until_status(busy.id, "running")
-        shares.look_soon()
-        await live_ground.until(lambda: shares._held["limited"].answer.share.wanted == 0)
-        await live_ground.client.enqueue(limited.call())
-        gate.set()
-        await live_ground.until(lambda: started)

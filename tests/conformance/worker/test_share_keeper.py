@@ -20,6 +20,7 @@ from holdfast.operations.statement import Verb
 from holdfast.operations.worker_life import WorkerIdentity, register_worker, retire_worker
 from holdfast.stores import AsyncStore, open_store
 from holdfast.stores.open import StoreConfig
+from holdfast.worker import share_keeper
 from holdfast.worker.share_keeper import ShareKeeper
 
 T = TypeVar("T")
@@ -305,6 +306,25 @@ async def test_who_is_full_for_a_moment_saves_up(line: Line, client: Client) -> 
         await each.look()
     await asyncio.sleep(0.1)
     assert (full.room("q"), other.room("q")) == (0, 2)
+
+
+async def test_who_was_full_when_it_asked_does_not_wait_for_its_next_ask(
+    line: Line, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was for so long that it wanted no share of the rate; it has a slot long before it would ask again."""
+    monkeypatch.setattr(share_keeper, "_FULL_SECONDS", 0.0)
+    client.queues.limit("q", rate=50, burst=1)
+    slots = [0]
+    shares = ShareKeeper(line, "w1", ["q"], lambda _: slots[0], interval=timedelta(seconds=60))
+    await shares.look()
+    await asyncio.sleep(0.1)
+    assert (shares.room("q"), shares.tokens("q")) == (0, 0)
+    slots[0] = 1
+    assert shares.room("q") == 0
+    await asyncio.sleep(0.6)
+    await shares.look()
+    await asyncio.sleep(0.1)
+    assert shares.room("q") == 1
 
 
 async def test_what_waits_keeps_its_token(line: Line, client: Client) -> None:

@@ -120,7 +120,7 @@ async def test_where_nothing_runs_nothing_waits(monkeypatch: pytest.MonkeyPatch)
         busy.outcomes.is_more_coming = lambda: False
         for count in range(1, 4):
             busy.complete()
-            await busy.until(lambda count=count: busy.outcomes.finished == count)  # type: ignore[misc]
+            await busy.until(lambda count=count: busy.outcomes.finished == count)  # type: ignore[misc]  # a default is not inferred
         assert busy.sent == [1, 1, 1]
 
 
