@@ -122,6 +122,11 @@ def _claim(dialect: str, size: int) -> list[Statement]:
     return _sent(claim_jobs(_WORKER, lanes, size, _LEASE, prefetch=True, start=beginning))
 
 
+def _claim_plain(size: int) -> list[Statement]:
+    lanes = [Lane(queue, priority, 0, 0) for priority in PRIORITIES for queue in QUEUES]
+    return _sent(claim_jobs(_WORKER, lanes, size, _LEASE, prefetch=True, start=0, plain=True))
+
+
 def _claim_by_turns(dialect: str, size: int) -> list[Statement]:
     """The tenant with the most, some that have little, and one that has nothing."""
     names = [GIANT, *(f"tenant {number}" for number in range(1, 30)), "nobody"]
@@ -284,6 +289,7 @@ _BY_VERB: Mapping[str, Callable[[str, int], list[Statement]]] = {
     "chain_statuses": lambda _, size: _kept(size),
     "check_origin": lambda _, size: _sent(check_origin("1", timedelta(seconds=20))),
     "claim_jobs": _claim,
+    "claim_plain": lambda _, size: _claim_plain(size),
     "count_pending": lambda _, size: _pending(),
     "claim_suspect": lambda _, size: _sent(claim_suspect(_WORKER, QUEUES, _LEASE)),
     "complete_jobs": lambda _, size: _complete(_held(size)),

@@ -23,12 +23,13 @@ LIBRARIES = {
 FIELDS = {"params", "returns", "concurrency", "locks"}
 OPTIONAL_FIELDS = {"only", "prepared"}
 MIGRATION_FIELDS = {"locks", "deploy order", "oldest code"}
-LITERALS = {"limit": 1, "rows": 1}
+LITERALS = {"limit": 1, "rows": 1, "marks": 1}
 #: who waits for chains; on SQLite everybody watches the file
 POSTGRES_ONLY = {"waiter"}
 #: rows are read by position into these
 SHAPES = {
     "claim_jobs": ClaimedJob._fields,
+    "claim_plain": ClaimedJob._fields,
     "claim_suspect": ClaimedJob._fields,
     "find_lanes": FoundLane._fields,
     "find_reapable": Reapable._fields,

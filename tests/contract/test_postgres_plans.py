@@ -31,6 +31,7 @@ FIXED = ("claim_suspect", "find_lanes", "save_step", "save_progress", "hold_leas
 #: the limit is part of the text
 LIMITED = (
     "claim_jobs",
+    "claim_plain",
     "claim_jobs by turns",
     "find_reapable",
     "expire_jobs",
@@ -124,7 +125,7 @@ def test_rows_read(private_backlog: str, verb: str) -> None:
                 check(prepared.explain(statement, "force_generic_plan"), verb, size)
 
 
-@pytest.mark.parametrize("verb", ["claim_jobs", "claim_jobs by turns", "complete_jobs", "enqueue_jobs"])
+@pytest.mark.parametrize("verb", ["claim_jobs", "claim_plain", "claim_jobs by turns", "complete_jobs", "enqueue_jobs"])
 def test_plans_outlive_an_empty_table(empty_postgres: str, verb: str) -> None:
     """What a worker prepared on its first day still does when the backlog has come and nobody has told the planner."""
     with psycopg.connect(empty_postgres, autocommit=True, prepare_threshold=None) as connection:

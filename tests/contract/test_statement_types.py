@@ -31,8 +31,8 @@ LISTS = {
 }
 PLAIN = [verb for verb in verbs("postgres") if verb not in (*LISTS, "job_fragments")]
 #: always on connections of our own, which leave JSON and times as they are on the wire
-OF_WORKERS = ("claim_jobs", "claim_suspect", "find_lanes", "find_tenants", "find_reapable")
-LITERALS = {"limit": 10}
+OF_WORKERS = ("claim_jobs", "claim_plain", "claim_suspect", "find_lanes", "find_tenants", "find_reapable")
+LITERALS = {"limit": 10, "marks": 1}
 SQL_NAMES = {"int2": "smallint", "int4": "integer", "int8": "bigint", "bool": "boolean"}
 
 

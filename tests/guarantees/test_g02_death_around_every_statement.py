@@ -38,8 +38,8 @@ EVERYBODYS = {
     *("add_blockers", "hold_chains", "sees_commits", "list_schedules", "find_keepers", "write_schedules"),
     "retire_schedules",
 }
-#: SQLite has nobody to notify
-POSTGRES_ONLY = {"notify_work"}
+#: SQLite has nobody to notify, and one claim for all
+POSTGRES_ONLY = {"notify_work", "claim_plain"}
 #: sent by one who finds what others left behind
 MESSY = {"free_keys", "free_limits", "reap_jobs", "find_waits", "lock_jobs", "break_cycle", "settle_chains"}
 #: sent by one who is to end when nothing is left to do

@@ -237,7 +237,7 @@ def test_claim_that_is_under_way_is_given_back(crew: Crew, database: Database) -
         client.enqueue_many([crew.jobs.note.call(number=n) for n in range(5)])
     with database.write_lock():
         worker = crew.start(SLOW_TO_SUSPECT)
-        database.wait_blocked_statement("WITH lane AS")
+        database.wait_blocked_statement("AS lane (queue")
         worker.send(signal.SIGTERM)
     assert worker.join() == 0
 

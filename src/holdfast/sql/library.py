@@ -24,7 +24,8 @@ _LITERAL = re.compile(r"/\*(limit)\*/\d+")
 _ROWS = re.compile(r"/\*rows\*/(\([?, ]+\))")
 _SLOT = re.compile(r"/\*(filters|tail_filters|order|status_order|tenant_order|sources)\*/[\w., ]+")
 _DOCUMENT = re.compile(r"/\*document\*/[\w.]+")
-_SHARED = re.compile(r"/\*(moment|microseconds)\*/\w+\(\)|/\*(taste)\*/(\w+)")
+_SHARED = re.compile(r"/\*(moment|microseconds)\*/\w+\(\)|/\*(taste|usual)\*/(\w+)")
+_SECTION = re.compile(r"^-- with: (\w+)$(.*?)^-- end$", re.MULTILINE | re.DOTALL)
 #: what lists are composed of, and what many statements have in common
 _FRAGMENTS, _COMMON = "job_fragments", "common/fragments"
 #: of PostgreSQL's names, in bytes; what is longer it cuts without a word
@@ -101,9 +102,9 @@ class SqlLibrary:
     ) -> Script:
         """The rendered script of a verb.
 
-        `literals` are numbers that must not be parameters, and how often rows are repeated; `slots` name the fragments
-        that fill filters, order and sources. A slot reaches to the end of its line; left alone, what stands there
-        holds.
+        `literals` are numbers that must not be parameters, how often rows are repeated, and which sections (from
+        `-- with: NAME` to `-- end`) are there; `slots` name the fragments that fill filters, order and sources. A slot
+        reaches to the end of its line; left alone, what stands there holds.
         """
         key: tuple[object, ...] = (name,)
         if literals or slots:
@@ -165,6 +166,7 @@ class SqlLibrary:
         )
 
     def _part(self, name: str, text: str, literals: Mapping[str, int], *, is_migration: bool = False) -> Part:
+        text = _SECTION.sub(lambda match: match[2] if literals.get(match[1]) else "", text)
         condition = _CONDITION.search(text)
         text = _COMMENT.sub("", text).strip().removesuffix(";")
         text = _IDENTIFIER.sub(partial(self._identifier, is_migration=is_migration), text)

@@ -103,6 +103,11 @@ class AsyncStore(AsyncAccess, Protocol):
         ...
 
     @property
+    def claims_plainly(self) -> bool:
+        """Whether there is a shorter claim for jobs without keys and limits."""
+        ...
+
+    @property
     def place(self) -> str | None:
         """What tells a file from a copy of it; None where the database itself knows."""
         ...

@@ -351,6 +351,7 @@ class PostgresAsyncStore:
     """For one event loop."""
 
     place: str | None = None
+    claims_plainly = True
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store

@@ -125,6 +125,7 @@ class _Shared:
 
     migrates_itself = True
     bulk: Bulk | None = Bulk.ROWS
+    claims_plainly = False
 
     @property
     def place(self) -> str | None:

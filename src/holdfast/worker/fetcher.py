@@ -31,6 +31,7 @@ from holdfast.worker.config import WorkerConfig
 from holdfast.worker.demand import Demand
 from holdfast.worker.due_times import DueTimes
 from holdfast.worker.patient_store import PatientStore
+from holdfast.worker.plain_queues import PlainQueues
 from holdfast.worker.selection import Selection
 from holdfast.worker.share_keeper import ShareKeeper
 from holdfast.worker.slots import Slots
@@ -83,6 +84,7 @@ class Fetcher:
         self._unanswered: dict[str, int] = {}
         self._position = ScanPosition()
         self._fair = FairQueues()
+        self._plain = PlainQueues()
         self._demand = demand
         self._due = DueTimes(shares, self._look_soon)
         self._suspect_due_at: float | None = None
@@ -239,7 +241,9 @@ class Fetcher:
         start = self._buffer.reserved_at if is_prefetch else None
         drops = self._buffer.take_idle_marks()
         run = 0 if is_limited else self._buffer.lines.run
-        claimed, is_more = await self._run_claim(part, prefetch=is_prefetch, start=start, drops=drops, run=run)
+        claimed, is_more = await self._run_claim(
+            part, prefetch=is_prefetch, start=start, drops=drops, run=run, is_limited=is_limited
+        )
         first = self._buffer.lines.enter(claimed)
         self._buffer.lines.learn_width(len(first), len(claimed), self._room(part))
         if is_prefetch:
@@ -264,9 +268,11 @@ class Fetcher:
         start: Instant | None = None,
         drops: Sequence[Instant] = (),
         run: int = 0,
+        is_limited: bool = False,
     ) -> tuple[Claim, bool]:
         """What was claimed, and whether there may be more."""
         taste = self._selection.taste
+        plain = not is_limited and self._may_be_plain(part, taste)
         began = time.monotonic()
         claimed = await self._store.run(
             lambda: claim_jobs(
@@ -281,8 +287,11 @@ class Fetcher:
                 room=self._room(part),
                 taste=taste,
                 most=part.most,
+                plain=plain,
             )
         )
+        if claimed.was_not_plain:
+            self._plain.were_not_plain(lane.queue for lane in part.lanes)
         ended = time.monotonic()
         self._buffer.learn_round_trip(ended - began)
         if claimed and self._slots.free > 0:
@@ -302,6 +311,12 @@ class Fetcher:
                 self._fair.took_plain(part.lanes[0].queue, is_more=is_more)
         self._due.claimed((lane.queue for lane in part.lanes), is_more=is_more)
         return claimed, is_more
+
+    def _may_be_plain(self, part: Part, taste: str | None) -> bool:
+        """Whether the short statement for plain jobs is worth a try."""
+        if not (self._store.claims_plainly and part.lanes and part.most is None and taste is None):
+            return False
+        return self._plain.are_worth_a_try(lane.queue for lane in part.lanes)
 
     def _room(self, part: Part) -> int:
         """Who comes along behind another needs no slot of its own; where queues or tenants take turns, each counts."""

@@ -26,6 +26,10 @@ class PatientStore:
     def place(self) -> str | None:
         return self._store.place
 
+    @property
+    def claims_plainly(self) -> bool:
+        return self._store.claims_plainly
+
     async def ensure_ready(self) -> None:
         await self._store.ensure_ready()
 

@@ -156,7 +156,7 @@ async def test_room_that_comes_during_another_claim_is_not_forgotten(
     live_ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rate of 50 a second beside a queue without limits, claims of which take longer than a token needs to come."""
-    _slow_down(monkeypatch, claim_jobs=0.01, find_lanes=0.01)
+    _slow_down(monkeypatch, claim_jobs=0.01, claim_plain=0.01, find_lanes=0.01)
     done: list[int] = []
 
     async def work(_: Hand, number: int) -> None:
@@ -195,3 +195,49 @@ async def test_jobs_that_are_passed_by_hide_nobody(live_ground: Ground) -> None:
         async with ground.app.worker(config=replace(BRISK, concurrency=5)):
             await ground.until(lambda: len(done) == 100)
         holding.rollback()
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The statements of claims, in the order in which they were sent."""
+    sent: list[str] = []
+
+    def noted(*arguments: Any, **options: Any) -> Any:
+        operation = claim_jobs(*arguments, **options)
+        answer = None
+        while True:
+            try:
+                statement = operation.send(answer)
+            except StopIteration as end:
+                return end.value
+            sent.append(statement.name)
+            answer = yield statement
+
+    monkeypatch.setattr(fetcher, "claim_jobs", noted)
+    return sent
+
+
+@pytest.mark.parametrize("place", ["pg18"], indirect=True)
+async def test_plain_jobs_are_claimed_the_short_way(live_ground: Ground, ways: list[str]) -> None:
+    """And only they: what has a partition key is claimed by the statement that knows of keys, at once."""
+    done: list[int] = []
+
+    async def work(_: Hand, number: int) -> None:
+        done.append(number)
+
+    job = live_ground.job(work)
+    async with live_ground.app.worker(config=BRISK):
+        for number in range(3):
+            await live_ground.put(job, number=number)
+            await live_ground.until(lambda: len(done) > number)  # noqa: B023 - it is over before the next
+        assert set(ways) == {"claim_plain"}
+        ways.clear()
+        await live_ground.client.enqueue(job.call(number=3), partition_key="a")
+        await live_ground.until(lambda: len(done) > 3)
+        first = ways.index("claim_jobs")
+        assert ways[first - 1] == "claim_plain"
+        ways.clear()
+        await live_ground.client.enqueue(job.call(number=4), partition_key="a")
+        await live_ground.until(lambda: len(done) > 4)
+        assert set(ways) == {"claim_jobs"}
+    assert done == [0, 1, 2, 3, 4]

@@ -66,11 +66,7 @@ plain AS (
         WHERE NOT is_keyed AND (limit_id IS NULL OR limit_id IN (SELECT id FROM admission WHERE verdict = 'admitted'))
     ))
     RETURNING id::text, lease_generation, type_name, input, attempt, queue, priority, ready_at, seq, timeout_ms,
-        NULL::timestamptz AS claimed_at, nullif(crash_count, 0) AS crash_count, nullif(chain_id, id)::text AS chain_id,
-        nullif(chain_index, 0) AS chain_index, nullif(chain_type_name, type_name) AS chain_type_name, nullif(created_at, ready_at) AS created_at,
-        nullif(scheduled_at, ready_at) AS scheduled_at, max_attempts, last_attempt_error, tenant, headers,
-        CASE WHEN on_blocker_failure IS NOT NULL THEN true END AS has_blockers, NULL::text AS partition_key,
-        NULL::bigint AS partition_seq, NULL::text AS standing
+        NULL::timestamptz AS claimed_at, /*usual*/job
 )
 SELECT * FROM plain
 UNION ALL

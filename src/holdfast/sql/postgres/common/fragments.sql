@@ -9,3 +9,11 @@ coalesce(CAST(:now AS timestamptz), statement_timestamp())
  OR (job.flags IS NULL OR NOT job.flags && forbidden)
     AND (mask IS NULL OR job.partition_bucket IS NULL OR substr(mask, job.partition_bucket + 1, 1) = '1'
          OR job.ready_at <= /*moment*/statement_timestamp() - interval '10 seconds'))
+-- part: usual
+-- What a claim tells of a plain job behind its claimed_at: null where it is as usual, see claim_jobs.
+nullif(job.crash_count, 0) AS crash_count, nullif(job.chain_id, job.id)::text AS chain_id,
+nullif(job.chain_index, 0) AS chain_index, nullif(job.chain_type_name, job.type_name) AS chain_type_name,
+nullif(job.created_at, job.ready_at) AS created_at, nullif(job.scheduled_at, job.ready_at) AS scheduled_at,
+job.max_attempts, job.last_attempt_error, job.tenant, job.headers,
+CASE WHEN job.on_blocker_failure IS NOT NULL THEN true END AS has_blockers,
+NULL::text AS partition_key, NULL::bigint AS partition_seq, NULL::text AS standing
