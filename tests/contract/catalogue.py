@@ -53,7 +53,7 @@ def postgres_catalogue(url: str, schema: str, prefix: str) -> str:
         for oid, table, options in connection.execute(_POSTGRES_TABLES, [schema]).fetchall():
             lines += ["", f"table {table}", *(f"    with {option}" for option in options or [])]
             lines += [f"    {name} {rest}" for name, rest in connection.execute(_POSTGRES_COLUMNS, [oid]).fetchall()]
-            lines += [f"    {check}" for check in column(_POSTGRES_CHECKS, [oid])]
+            lines += ["    " + " ".join(check.split()) for check in column(_POSTGRES_CHECKS, [oid])]
             lines += [f"    {index}" for index in column(_POSTGRES_INDEXES, [oid])]
         lines += ["", *column(_POSTGRES_OTHERS, {"schema": schema})]
     return _without_names(lines, rf'"?{schema}"?\.', prefix)

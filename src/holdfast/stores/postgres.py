@@ -52,6 +52,7 @@ from holdfast.stores.known import CODE_VERSION, known_functions, known_migration
 from holdfast.stores.open import StoreConfig
 from holdfast.stores.postgres_pool import PATIENCE_SECONDS, NoConnection, PoolClosed, PostgresPool
 from holdfast.stores.postgres_transaction import open_async_transaction, open_transaction
+from holdfast.stores.prepared import allow_on, prepared_on
 
 T = TypeVar("T")
 
@@ -138,8 +139,8 @@ class PostgresStore:
 
     @property
     def connection_options(self) -> dict[str, Any]:
-        # Prepared statements only where a script says so, and never through a pooler.
-        return {"autocommit": True, "prepare_threshold": None, **_KEEPALIVE}
+        # Statements are prepared only where a script says so, never through a pooler, and by ourselves.
+        return {"autocommit": True, "prepare_threshold": None, "client_encoding": "UTF8", **_KEEPALIVE}
 
     @property
     def conninfo(self) -> str:
@@ -169,7 +170,7 @@ def _adapt(connection: psycopg.Connection[Any], *, pooled: bool | None) -> None:
     connection.cursor_factory = psycopg.RawCursor
     if pooled is False or (pooled is None and _is_direct(connection, connection.execute(_BACKEND_PID).fetchone())):
         connection.execute(DIRECT_SETTINGS)
-        connection.prepare_threshold = 0
+        allow_on(connection)
 
 
 async def _adapt_async(connection: psycopg.AsyncConnection[Any], *, pooled: bool | None) -> None:
@@ -179,7 +180,7 @@ async def _adapt_async(connection: psycopg.AsyncConnection[Any], *, pooled: bool
         pooled is None and _is_direct(connection, await (await connection.execute(_BACKEND_PID)).fetchone())
     ):
         await connection.execute(DIRECT_SETTINGS)
-        connection.prepare_threshold = 0
+        allow_on(connection)
 
 
 def _load_late(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
@@ -300,16 +301,20 @@ class PostgresSyncStore:
     def _execute(self, connection: psycopg.Connection[Any], statement: Statement) -> Rows:
         parameters = self._store.parameters(statement)
         script = self._store.raw_script(statement)
+        prepared = prepared_on(connection) if script.is_prepared else None
         rows: Rows = ()
         for part in script.parts:
             chosen = [parameters[name] for name in part.parameters]
+            if prepared is not None:
+                rows = connection.wait(prepared.run(part.encoded, chosen))
+                continue
             cursor = connection.cursor(binary=True, row_factory=tuple_row)
             if statement.lines is not None:
                 with cursor.copy(part.encoded) as copy:
                     for lines in statement.lines():
                         copy.write(lines)
                 continue
-            cursor.execute(part.encoded, chosen, prepare=script.is_prepared)
+            cursor.execute(part.encoded, chosen)
             if _has_rows(cursor):
                 rows = cursor.fetchall()
         return rows
@@ -444,16 +449,20 @@ class PostgresAsyncStore:
     async def _execute(self, connection: psycopg.AsyncConnection[Any], statement: Statement) -> Rows:
         parameters = self._store.parameters(statement)
         script = self._store.raw_script(statement)
+        prepared = prepared_on(connection) if script.is_prepared else None
         rows: Rows = ()
         for part in script.parts:
             chosen = [parameters[name] for name in part.parameters]
+            if prepared is not None:
+                rows = await connection.wait(prepared.run(part.encoded, chosen))
+                continue
             cursor = connection.cursor(binary=True, row_factory=tuple_row)
             if statement.lines is not None:
                 async with cursor.copy(part.encoded) as copy:
                     for lines in statement.lines():
                         await copy.write(lines)
                 continue
-            await cursor.execute(part.encoded, chosen, prepare=script.is_prepared)
+            await cursor.execute(part.encoded, chosen)
             if _has_rows(cursor):
                 rows = await cursor.fetchall()
         return rows

@@ -204,14 +204,13 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def noted(*arguments: Any, **options: Any) -> Any:
         operation = claim_jobs(*arguments, **options)
-        answer = None
+        statement = next(operation)
         while True:
+            sent.append(statement.name)
             try:
-                statement = operation.send(answer)
+                statement = operation.send((yield statement))
             except StopIteration as end:
                 return end.value
-            sent.append(statement.name)
-            answer = yield statement
 
     monkeypatch.setattr(fetcher, "claim_jobs", noted)
     return sent
