@@ -467,19 +467,8 @@ class PostgresAsyncStore:
                 rows = await cursor.fetchall()
         return rows
 
-    @contextlib.asynccontextmanager
-    async def _connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-        pool = self._pool or self._open()
-        try:
-            connection = await pool.take()
-        except NoConnection as error:
-            raise await asyncio.to_thread(self._store.timeout_error) from error
-        except PoolClosed as error:
-            raise DatabaseUnavailable(_INTERRUPTED) from error
-        try:
-            yield connection
-        finally:
-            pool.give_back(connection)
+    def _connection(self) -> _Taken:
+        return _Taken(self._pool or self._open(), self._store)
 
     def _open(self) -> PostgresPool:
         if self._is_closed:
@@ -495,6 +484,26 @@ class PostgresAsyncStore:
             await connection.close()
             raise
         return connection
+
+
+class _Taken:
+    """A connection for a block; a class, because the event loop takes note of each asynchronous generator."""
+
+    def __init__(self, pool: PostgresPool, store: PostgresStore) -> None:
+        self._pool = pool
+        self._store = store
+
+    async def __aenter__(self) -> psycopg.AsyncConnection[Any]:
+        try:
+            self._connection = await self._pool.take()
+        except NoConnection as error:
+            raise await asyncio.to_thread(self._store.timeout_error) from error
+        except PoolClosed as error:
+            raise DatabaseUnavailable(_INTERRUPTED) from error
+        return self._connection
+
+    async def __aexit__(self, *_: object) -> None:
+        self._pool.give_back(self._connection)
 
 
 def _has_rows(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> bool:
