@@ -158,6 +158,16 @@ def test_postgres_knows_the_states_of_the_model(migrated_postgres: str) -> None:
             connection.execute(_insert_status("holdfast.job", "lost").replace("?", "%s"), ["0" * 32])
 
 
+def test_only_who_runs_has_a_lease(migrated_postgres: str) -> None:
+    """The triggers that free keys ask for the holder alone."""
+    with psycopg.connect(migrated_postgres) as connection:
+        connection.execute(_insert_status("holdfast.job", Status.PENDING).replace("?", "%s"), [f"{0:032}"])
+        for columns in ("leased_by = 'w'", "leased_by = 'w', leased_until = now()"):
+            with pytest.raises(psycopg.errors.CheckViolation), connection.transaction():
+                connection.execute(f"UPDATE holdfast.job SET {columns}".encode())
+        connection.rollback()
+
+
 def test_sqlite_knows_the_states_of_the_model(migrated_sqlite: sqlite3.Connection) -> None:
     """The reference table and the CHECK on the column name exactly them."""
     rows = migrated_sqlite.execute("SELECT status, is_terminal, is_claimable FROM holdfast_job_status").fetchall()

@@ -140,7 +140,12 @@ class PostgresStore:
     @property
     def connection_options(self) -> dict[str, Any]:
         # Statements are prepared only where a script says so, never through a pooler, and by ourselves.
-        return {"autocommit": True, "prepare_threshold": None, "client_encoding": "UTF8", **_KEEPALIVE}
+        return {"autocommit": True, "prepare_threshold": None, **_KEEPALIVE}
+
+    @property
+    def own_connection_options(self) -> dict[str, Any]:
+        """Of those on which nobody but we sends statements."""
+        return {**self.connection_options, "client_encoding": "UTF8"}
 
     @property
     def conninfo(self) -> str:
@@ -329,7 +334,7 @@ class PostgresSyncStore:
                     self._store.conninfo,
                     min_size=0,
                     max_size=self._store.config.pool_size,
-                    kwargs=self._store.connection_options,
+                    kwargs=self._store.own_connection_options,
                     configure=partial(_adapt, pooled=self._store.config.pooled),
                     open=True,
                     timeout=PATIENCE_SECONDS,
@@ -477,7 +482,7 @@ class PostgresAsyncStore:
         return self._pool
 
     async def _connect(self) -> psycopg.AsyncConnection[Any]:
-        connection = await psycopg.AsyncConnection.connect(self._store.conninfo, **self._store.connection_options)
+        connection = await psycopg.AsyncConnection.connect(self._store.conninfo, **self._store.own_connection_options)
         try:
             await _adapt_async(connection, pooled=self._store.config.pooled)
         except BaseException:

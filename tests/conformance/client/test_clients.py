@@ -47,6 +47,18 @@ class Colour(enum.Enum):
     RED = "red"
 
 
+class Lane(enum.StrEnum):
+    FAST = "fast"
+
+
+class Corner(str, enum.Enum):  # noqa: UP042 - it is no StrEnum: its str() is not its value
+    SLOW = "slow"
+
+
+class Urgency(enum.IntEnum):
+    HIGH = -3
+
+
 @dataclass
 class Point:
     x: float
@@ -109,6 +121,15 @@ class Promises:
             (3, 9, "all"),
         ]
         assert all(job.queue == "sums" for job in jobs)
+
+    async def test_members_of_enums_are_names_and_numbers(self, place: Place) -> None:
+        """One job and several, which go to the database in different ways."""
+        add = _add(place.app)
+        for queue in (Lane.FAST, Corner.SLOW):
+            await settled(place.client.enqueue(add.call(1), queue=queue, priority=Urgency.HIGH))
+            await settled(place.client.enqueue_many([add.call(2), add.call(3)], queue=queue, priority=Urgency.HIGH))
+        jobs = await place.jobs()
+        assert [(job.queue, job.priority) for job in jobs] == [("fast", -3)] * 3 + [("slow", -3)] * 3
 
     async def test_id_given_twice_is_kept(self, place: Place) -> None:
         """Enqueueing an id again changes nothing and says so, whatever became of the job."""

@@ -80,7 +80,7 @@ CREATE TABLE /*schema.*/job (
     -- Who runs has a lease, who has ended has an end, who is blocked waits for somebody; and no others. In one, because
     -- every statement that writes jobs reads the text of every CHECK first.
     CONSTRAINT job_status_check CHECK (
-        CASE WHEN leased_by IS NOT NULL AND leased_until IS NOT NULL THEN status = 'running' AND finished_at IS NULL
+        CASE WHEN leased_by IS NOT NULL THEN status = 'running' AND leased_until IS NOT NULL AND finished_at IS NULL
              WHEN finished_at IS NOT NULL THEN status IN ('completed', 'dead_letter', 'cancelled')
              ELSE status = 'pending' OR status = 'blocked' AND waiting_for > 0 END
     )
