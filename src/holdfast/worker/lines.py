@@ -22,7 +22,7 @@ _FIRST_GUESS = 0.005
 #: how much the last job counts in what is known
 _WEIGHT = 0.2
 #: as many of a key are claimed at once, where they are there, before those of more keys are
-_DEPTH = 25
+_DEPTH = 50
 
 
 _place = attrgetter("partition_seq")

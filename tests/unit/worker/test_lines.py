@@ -145,14 +145,14 @@ def quick_lines() -> Lines:
 
 
 def test_a_claim_that_has_room_for_no_more_is_followed_by_one_of_fewer_keys() -> None:
-    """Half as many each time, down to runs of 25: what is left over is for the claims that come meanwhile."""
+    """Half as many each time, down to runs of 50: what is left over is for the claims that come meanwhile."""
     lines = quick_lines()
     widths = []
-    for _ in range(4):
+    for _ in range(5):
         keys = lines.width(100)
         widths.append(keys)
         lines.learn_width(keys, 500 // keys * keys, 500)
-    assert widths == [100, 50, 25, 20]
+    assert widths == [100, 50, 25, 12, 10]
 
 
 def test_a_claim_with_room_to_spare_is_followed_by_one_of_more_keys() -> None:
@@ -160,10 +160,10 @@ def test_a_claim_with_room_to_spare_is_followed_by_one_of_more_keys() -> None:
     for _ in range(3):
         lines.learn_width(lines.width(100), 500, 500)
     widths = []
-    for _ in range(5):
+    for _ in range(6):
         widths.append(lines.width(500))
         lines.learn_width(lines.width(500), lines.width(500), 500)
-    assert widths == [20, 40, 80, 160, 320]
+    assert widths == [12, 24, 48, 96, 192, 384]
     assert lines.width(500) == 500
     # Where there were fewer than asked for, more would not be found either.
     lines.learn_width(100, 500, 500)
