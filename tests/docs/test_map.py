@@ -27,7 +27,7 @@ def test_every_row_is_read() -> None:
 
 @pytest.mark.parametrize(("question", "file", "symbol"), _ROWS, ids=[row[0] for row in _ROWS])
 def test_the_answer_exists(question: str, file: str, symbol: str) -> None:
-    """In Python the symbol resolves; in SQL it stands in the file, which both dialects have unless it says otherwise."""
+    """In Python the symbol resolves; in SQL it stands in the file, which both dialects have or which says otherwise."""
     path = ROOT / file
     assert path.is_file(), f"{question} {file} is gone"
     if path.suffix == ".py":
