@@ -641,7 +641,7 @@ BEGIN
             ORDER BY job.priority, job.ready_at, job.seq LIMIT 1
             FOR NO KEY UPDATE SKIP LOCKED
         ) AS best
-        WHERE key.runner IS NULL
+        WHERE key.runner IS NULL AND key.front IS NOT NULL  -- where nobody waits, no serial one does
     ),
     next AS MATERIALIZED (
         SELECT coalesce(key.runner, key.front) AS id FROM key WHERE key.runner IS NOT NULL OR key.is_front_held
