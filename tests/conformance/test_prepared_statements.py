@@ -83,6 +83,13 @@ def test_no_more_than_a_hundred_are_kept(connection: Connection, prepared: Prepa
     assert known(connection) == 100
 
 
+def test_what_cannot_be_prepared(connection: Connection, prepared: PreparedStatements) -> None:
+    """The server's error, even where it is one that may mean a statement that is out of date."""
+    with pytest.raises(psycopg.errors.FeatureNotSupported):
+        run(connection, prepared, "SELECT count(*) FROM stock FOR UPDATE")
+    assert list(run(connection, prepared, "SELECT 1")) == [(1,)]
+
+
 @pytest.mark.parametrize("value", [None, "", "ä", "'; --", True, False, 0, -(2**63), 2**63 - 1])
 def test_values(connection: Connection, prepared: PreparedStatements, value: object) -> None:
     """As the server casts them, which our statements always ask for."""

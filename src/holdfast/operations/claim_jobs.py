@@ -117,57 +117,24 @@ def claim_jobs(
     `plain`: there are probably neither keys nor limits in these lanes, without tenants and taste; where the store
     `claims_plainly`, a shorter statement does if there are none.
     """
+    asked = {
+        "worker": worker_id,
+        "lanes": to_json(lanes).decode(),
+        "lease_ms": milliseconds(lease),
+        "prefetch": prefetch,
+        "start_at": start,
+        "drops": to_json(list(drops)).decode(),
+    }
     if plain:
-        claimed = yield from _claim_plain(worker_id, lanes, limit, lease, prefetch=prefetch, start=start, drops=drops)
-        if claimed is not None:
-            return claimed
-    rows = yield Statement(
-        "claim_jobs",
-        {
-            "worker": worker_id,
-            "lanes": to_json(lanes).decode(),
-            "lease_ms": milliseconds(lease),
-            "prefetch": prefetch,
-            "start_at": start,
-            "drops": to_json(list(drops)).decode(),
-            "run": run,
-            "room": max(room, limit),
-            "taste": taste,
-            "most": most,
-        },
-        literals={"limit": limit},
-    )
+        marks = prefetch or start is not None or bool(drops)
+        rows = yield Statement("claim_plain", asked, literals={"limit": limit, "marks": int(marks)})
+        if not rows or rows[-1][0] is not None:
+            return _in_order(rows)
+    rest = {"run": run, "room": max(room, limit), "taste": taste, "most": most}
+    rows = yield Statement("claim_jobs", asked | rest, literals={"limit": limit})
     claimed = _sorted_out(rows)
     claimed.was_not_plain = plain
     return claimed
-
-
-def _claim_plain(
-    worker_id: str,
-    lanes: Sequence[Lane],
-    limit: int,
-    lease: timedelta,
-    *,
-    prefetch: bool,
-    start: Instant | None,
-    drops: Sequence[Instant],
-) -> Operation[Claim | None]:
-    """The same if all jobs are plain ones; otherwise nothing was claimed."""
-    rows = yield Statement(
-        "claim_plain",
-        {
-            "worker": worker_id,
-            "lanes": to_json(lanes).decode(),
-            "lease_ms": milliseconds(lease),
-            "prefetch": prefetch,
-            "start_at": start,
-            "drops": to_json(list(drops)).decode(),
-        },
-        literals={"limit": limit, "marks": int(prefetch or start is not None or bool(drops))},
-    )
-    if rows and rows[-1][0] is None:
-        return None
-    return _in_order(rows)
 
 
 def claim_suspect(

@@ -60,7 +60,9 @@ class PreparedStatements:
         except psycopg.Error as error:
             if error.sqlstate not in _STALE:
                 raise
-            self._unwanted.append(self._names.pop(text))
+            if (stale := self._names.pop(text, None)) is None:  # it could not even be prepared
+                raise
+            self._unwanted.append(stale)
             if not is_alone:
                 raise
             result = yield from self._execute(text, encoded)

@@ -1,4 +1,4 @@
--- claim_plain: as claim_jobs, where no job has a partition key or a limit, as in most queues; it costs a third less for one job.
+-- claim_plain: as claim_jobs, where no job has a partition key or a limit, as in most queues; it costs a quarter less for one job.
 -- only: postgres
 -- params: now timestamptz, worker text, lanes json, lease_ms bigint, prefetch boolean, start_at bigint, drops json
 -- returns: id text, lease_generation bigint, type_name text, input json, attempt smallint, queue text,
