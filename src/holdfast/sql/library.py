@@ -24,7 +24,7 @@ _LITERAL = re.compile(r"/\*(limit)\*/\d+")
 _ROWS = re.compile(r"/\*rows\*/(\([?, ]+\))")
 _SLOT = re.compile(r"/\*(filters|tail_filters|order|status_order|tenant_order|sources)\*/[\w., ]+")
 _DOCUMENT = re.compile(r"/\*document\*/[\w.]+")
-_SHARED = re.compile(r"/\*(moment|microseconds)\*/\w+\(\)|/\*(taste|usual)\*/(\w+)")
+_SHARED = re.compile(r"/\*(moment|microseconds)\*/\w+\(\)|/\*(taste|usual|marks)\*/(\w+)")
 _SECTION = re.compile(r"^-- with: (\w+)$(.*?)^-- end$", re.MULTILINE | re.DOTALL)
 #: what lists are composed of, and what many statements have in common
 _FRAGMENTS, _COMMON = "job_fragments", "common/fragments"

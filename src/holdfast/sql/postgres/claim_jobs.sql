@@ -98,19 +98,7 @@ admission AS MATERIALIZED (
          ) AS admitted
     WHERE limited IS NOT NULL
 ),
-promoted AS (
-    UPDATE /*schema.*/prefetch AS prefetch SET is_promoted = true
-    WHERE worker_id = CAST(:worker AS text)
-      AND claimed_at = timestamptz '2000-01-01 00:00:00+00' + CAST(:start_at AS bigint) * interval '1 microsecond'
-),
-dropped AS (
-    DELETE FROM /*schema.*/prefetch AS prefetch
-    WHERE worker_id = CAST(:worker AS text)
-      AND claimed_at = ANY (ARRAY(
-          SELECT timestamptz '2000-01-01 00:00:00+00' + CAST(mark AS bigint) * interval '1 microsecond'
-          FROM json_array_elements_text(CAST(CAST(:drops AS text) AS json)) AS done (mark)
-      ))
-),
+/*marks*/promoted,
 plain AS (
     UPDATE /*schema.*/job AS job
     SET status = 'running',

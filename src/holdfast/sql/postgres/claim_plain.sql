@@ -58,19 +58,7 @@ plain AS (
         CASE WHEN CAST(:prefetch AS boolean) THEN last_attempt_at END AS claimed_at, /*usual*/job
 -- with: marks
 ),
-promoted AS (
-    UPDATE /*schema.*/prefetch AS prefetch SET is_promoted = true
-    WHERE worker_id = CAST(:worker AS text)
-      AND claimed_at = timestamptz '2000-01-01 00:00:00+00' + CAST(:start_at AS bigint) * interval '1 microsecond'
-),
-dropped AS (
-    DELETE FROM /*schema.*/prefetch AS prefetch
-    WHERE worker_id = CAST(:worker AS text)
-      AND claimed_at = ANY (ARRAY(
-          SELECT timestamptz '2000-01-01 00:00:00+00' + CAST(mark AS bigint) * interval '1 microsecond'
-          FROM json_array_elements_text(CAST(CAST(:drops AS text) AS json)) AS done (mark)
-      ))
-),
+/*marks*/promoted,
 marked AS (
     INSERT INTO /*schema.*/prefetch (worker_id, claimed_at)
     SELECT CAST(:worker AS text), /*moment*/statement_timestamp()

@@ -1,5 +1,5 @@
 -- common/fragments: what many statements say in the same words, filled in wherever a file says /*name*/.
--- params: now timestamptz, taste json
+-- params: now timestamptz, taste json, worker text, start_at bigint, drops json
 -- part: moment
 -- What a statement takes for the time: the database's, unless a test has a clock.
 coalesce(CAST(:now AS timestamptz), statement_timestamp())
@@ -17,3 +17,18 @@ nullif(job.created_at, job.ready_at) AS created_at, nullif(job.scheduled_at, job
 job.max_attempts, job.last_attempt_error, job.tenant, job.headers,
 CASE WHEN job.on_blocker_failure IS NOT NULL THEN true END AS has_blockers,
 NULL::text AS partition_key, NULL::bigint AS partition_seq, NULL::text AS standing
+-- part: marks
+-- What a claim does with the marks of earlier batches of its worker: one is started, of some nothing waits any more.
+promoted AS (
+    UPDATE /*schema.*/prefetch AS prefetch SET is_promoted = true
+    WHERE worker_id = CAST(:worker AS text)
+      AND claimed_at = timestamptz '2000-01-01 00:00:00+00' + CAST(:start_at AS bigint) * interval '1 microsecond'
+),
+dropped AS (
+    DELETE FROM /*schema.*/prefetch AS prefetch
+    WHERE worker_id = CAST(:worker AS text)
+      AND claimed_at = ANY (ARRAY(
+          SELECT timestamptz '2000-01-01 00:00:00+00' + CAST(mark AS bigint) * interval '1 microsecond'
+          FROM json_array_elements_text(CAST(CAST(:drops AS text) AS json)) AS done (mark)
+      ))
+)
